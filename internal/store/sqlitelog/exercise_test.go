@@ -47,8 +47,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// alter changes the database as another program would. Who does so without the lock is noticed within
-// checkEvery.
+// alter changes the database as another program would. Who does so without the lock is noticed
+// within checkEvery.
 func alter(t *testing.T, path, statement string, args ...any) {
 	t.Helper()
 	alterNow(t, path, statement, args...)

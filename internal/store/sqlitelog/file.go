@@ -54,8 +54,8 @@ func (c *connection) close() error {
 // deadline.
 var busyTimeout = []string{strconv.FormatInt(waitPiece.Milliseconds(), 10)}
 
-// openFile opens the database, and makes it a store where it is none. The lock must be held. had says
-// that a database without a log is one that lost it.
+// openFile opens the database, and makes it a store where it is none. The lock must be held. had
+// says that a database without a log is one that lost it.
 func (l *Log) openFile(had bool) (f *file, err error) {
 	setOrphansAside(l.path)
 	path, err := sqlitestate.PrepareFile(l.path)
@@ -228,8 +228,9 @@ func (l *Log) waitForFile(err error) error {
 	return nil
 }
 
-// usable reports whether the file is open and all right. Where it leads is looked at every lookEvery:
-// what is written to a file that was just deleted is lost as if it were written before.
+// usable reports whether the file is open and all right. Where it leads is looked at every
+// lookEvery: what is written to a file that was just deleted is lost as if it were written
+// before.
 func (l *Log) usable() bool {
 	if l.file == nil || l.damage.Load() != nil {
 		return false

@@ -72,8 +72,6 @@ func (r rows) page(h *head, after store.Position) (news store.News, err error) {
 		return news, nil
 	case after.Seq < h.base.Seq:
 		return news, store.ErrTrimmed
-	case after.Seq == h.base.Seq && after != h.base:
-		return news, fmt.Errorf("entry %d is another one: %w", after.Seq, store.ErrLost)
 	}
 	s := scan{after: after, found: after == h.base}
 	err = r.Each(s.row, `SELECT seq, first, prior, sum, instant, wall, CASE WHEN seq = ?1 THEN x'' ELSE batch END
@@ -97,7 +95,6 @@ type scan struct {
 	found   bool // the entry of after is there, or all behind it
 	size    int
 	end     store.Position // of the last row that was read
-	next    int64          // the number behind it
 	entries []store.Entry
 }
 
@@ -116,20 +113,20 @@ func (s *scan) row(found *sql.Rows) error {
 		if s.found = end == s.after; !s.found {
 			return fmt.Errorf("entry %d is another one: %w", seq, store.ErrLost)
 		}
-		s.end, s.next = end, seq+1
+		s.end = end
 		return nil
 	}
 	if s.end.Log == 0 && s.found && first > s.after.Seq {
-		s.end, s.next = s.after, s.after.Seq+1 // the base
+		s.end = s.after // the base
 	}
-	entries, err := decodeBatch(batch)
-	if err != nil || s.next != 0 && first != s.next || first+int64(len(entries))-1 != seq || s.end.Log != 0 && s.end.Sum != uint64(prior) {
+	entries, err := store.DecodeBatch(batch)
+	if err != nil || first+int64(len(entries))-1 != seq || s.end.Log != 0 && s.end.Sum != uint64(prior) {
 		return damagedRow(seq, err)
 	}
 	if place(entries, store.Position{Log: s.after.Log, Sum: uint64(prior)}, first, stamp) != end {
 		return damagedRow(seq, errSum)
 	}
-	s.size, s.end, s.next = s.size+len(batch)+64*len(entries), end, seq+1
+	s.size, s.end = s.size+len(batch)+64*len(entries), end
 	for i, e := range entries {
 		if e.At.Seq > s.after.Seq {
 			s.entries = append(s.entries, entries[i:]...)
@@ -152,6 +149,18 @@ func damagedRow(seq int64, err error) error {
 	return sqlitestate.Damaged("%w: row %d: %w", errDamaged, seq, errors.Join(errSum, err))
 }
 
+// place gives the entries of a batch their places behind one, and their stamp.
+func place(entries []store.Entry, behind store.Position, first int64, stamp store.Stamp) store.Position {
+	at := behind
+	for i := range entries {
+		e := &entries[i]
+		e.Stamp = stamp
+		at = store.Position{Log: behind.Log, Seq: first + int64(i), Sum: e.Sum(at.Sum)}
+		e.At = at
+	}
+	return at
+}
+
 // has reports whether a position is one to read from.
 func (r rows) has(h *head, at store.Position) (bool, error) {
 	_, err := r.page(h, at)
@@ -169,7 +178,7 @@ func (r rows) add(h *head, batch []store.Entry, stamp store.Stamp) ([]store.Entr
 	first := h.end.Seq + 1
 	end := place(entries, h.end, first, stamp)
 	_, err := r.Exec(insertEntries, end.Seq, first, int64(h.end.Sum), int64(end.Sum), stamp.Instant, stamp.Wall,
-		encodeBatch(batch))
+		store.EncodeBatch(batch))
 	h.end, h.last = end, stamp
 	return entries, err
 }

@@ -12,10 +12,10 @@ import (
 type column = sqlitestate.Column
 
 var (
-	// stateTable has one row. Its log is 0 where there is none; had tells then whether one was lost.
-	// The base is the place of the image before the newest, or of the newest if it is the first; a
-	// stamp stands beside it for a log without entries. ahead is what the instants are ahead of the
-	// machine's clock since its start that boot names.
+	// stateTable has one row. Its log is 0 where there is none; had tells then whether one was
+	// lost. The base is the place of the image before the newest, or of the newest if it is the
+	// first; a stamp stands beside it for a log without entries. ahead is what the instants are
+	// ahead of the machine's clock since its start that boot names.
 	stateTable = &sqlitestate.Table{
 		Name: "log_state",
 		Columns: []column{
@@ -35,8 +35,8 @@ var (
 		},
 		Keyed: true,
 	}
-	// piecesTable has the pieces of images: those of the newest, and of images that are being saved.
-	// An id is the number of the image, shifted by pieceBits, and that of the piece.
+	// piecesTable has the pieces of images: those of the newest, and of images that are being
+	// saved. An id is the number of the image, shifted by pieceBits, and that of the piece.
 	piecesTable = &sqlitestate.Table{
 		Name:    "log_pieces",
 		Columns: []column{{Name: "id"}, {Name: "piece", Blob: true}},
@@ -78,8 +78,8 @@ func (l *Log) checkSchema(s *sqlitestate.Statements) error {
 	return nil
 }
 
-// ensureTables makes an empty database a store, and takes over one of before. had says that a log was
-// lost where there is none now.
+// ensureTables makes an empty database a store, and takes over one of before. had says that a log
+// was lost where there is none now.
 func (l *Log) ensureTables(s *sqlitestate.Statements, had bool) error {
 	if err := l.checkSchema(s); err != nil {
 		return err
@@ -127,10 +127,10 @@ func (l *Log) takeOver(s *sqlitestate.Statements, version int64) (image []byte, 
 	return image, nil
 }
 
-// yieldToFormer returns an error if a process of before lives that has the database open. It would
-// go on alone once the database is taken over, and what it charges would be lost. Any such process
-// has its lease in the database from when it opens that to when it closes it. A lease is no proof of
-// life, for it also stays in a copy of the file.
+// yieldToFormer returns an error if a process of before lives that has the database open. It
+// would go on alone once the database is taken over, and what it charges would be lost. Any such
+// process has its lease in the database from when it opens that to when it closes it. A lease is
+// no proof of life, for it also stays in a copy of the file.
 func (l *Log) yieldToFormer(s *sqlitestate.Statements, version int64) error {
 	if version < firstFormer {
 		return nil

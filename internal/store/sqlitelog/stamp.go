@@ -26,8 +26,8 @@ func newMachineClock() *machineClock {
 // boot names the start of the machine; "" where it is not known.
 func (c *machineClock) boot() string { return c.machine.Boot }
 
-// stamp returns what the store's clock shows now. The instant never goes back: not below that of the
-// last entry.
+// stamp returns what the store's clock shows now. The instant never goes back: not below that of
+// the last entry.
 func (c *machineClock) stamp(h *head) store.Stamp {
 	wall := time.Now().UnixNano()
 	instant := h.last.Instant + max(wall-h.last.Wall, 0)

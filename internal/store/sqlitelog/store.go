@@ -35,10 +35,10 @@ type Store struct {
 	Path       string
 	Durability string // DurableProcess, which is the default, or DurablePower
 
-	// TakeOver makes an image of a database of an earlier format, shared or private. It is called in
-	// the transaction that makes the log, which begins with that image, and drops the tables that
-	// are no longer needed. No process of an earlier version has the database open then. Nil refuses
-	// such a database.
+	// TakeOver makes an image of a database of an earlier format, shared or private. It is called
+	// in the transaction that makes the log, which begins with that image, and drops the tables
+	// that are no longer needed. No process of an earlier version has the database open then. Nil
+	// refuses such a database.
 	TakeOver func(*Former) (image []byte, err error)
 }
 

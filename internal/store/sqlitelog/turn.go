@@ -80,8 +80,8 @@ func (l *Log) patiently(ctx context.Context, f func() error) error {
 	}
 }
 
-// write calls do in a transaction, with the lock of all processes held. Until do has returned without
-// an error, the error is ErrNotWritten, too.
+// write calls do in a transaction, with the lock of all processes held. Until do has returned
+// without an error, the error is ErrNotWritten, too.
 func (l *Log) write(ctx context.Context, do func(rows) error) error {
 	if err := l.writing.take(ctx); err != nil {
 		return notWritten(err)

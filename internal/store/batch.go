@@ -1,26 +1,25 @@
-package sqlitelog
+package store
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 // batchVersion is the first byte of a batch.
 const batchVersion = 1
 
-// encodeBatch returns the bytes of a row: version, count, and of each entry the difference of
-// process, number and expected time from the entry before it, and the command.
-func encodeBatch(entries []store.Entry) []byte {
+// EncodeBatch returns the bytes of a batch, for stores that keep it as one value: version, count,
+// and of each entry the difference of process, number and expected time from the entry before it,
+// and the command. Place and stamp of the entries are the store's matter.
+func EncodeBatch(entries []Entry) []byte {
 	size := 16
 	for i := range entries {
 		size += len(entries[i].Command) + 24
 	}
 	b := append(make([]byte, 0, size), batchVersion)
 	b = binary.AppendUvarint(b, uint64(len(entries)))
-	var last store.Entry
+	var last Entry
 	for _, e := range entries {
 		b = binary.AppendVarint(b, e.Process-last.Process)
 		b = binary.AppendVarint(b, e.N-last.N)
@@ -34,8 +33,9 @@ func encodeBatch(entries []store.Entry) []byte {
 
 var errBatch = errors.New("malformed batch")
 
-// decodeBatch is the reverse of encodeBatch. The commands are parts of b.
-func decodeBatch(b []byte) ([]store.Entry, error) {
+// DecodeBatch is the reverse of EncodeBatch. It refuses what EncodeBatch cannot have made. The
+// commands are parts of b.
+func DecodeBatch(b []byte) ([]Entry, error) {
 	if len(b) == 0 || b[0] != batchVersion {
 		return nil, fmt.Errorf("%w: not of version %d", errBatch, batchVersion)
 	}
@@ -44,10 +44,10 @@ func decodeBatch(b []byte) ([]store.Entry, error) {
 	if count > uint64(len(d.left))/4 { // an entry has four bytes at least
 		return nil, fmt.Errorf("%w: %d entries in %d bytes", errBatch, count, len(b))
 	}
-	entries := make([]store.Entry, count)
-	var last store.Entry
+	entries := make([]Entry, count)
+	var last Entry
 	for i := range entries {
-		e := store.Entry{
+		e := Entry{
 			Process: last.Process + d.varint(), N: last.N + d.varint(), Expect: last.Expect + d.varint(),
 		}
 		e.Command = d.bytes(d.uvarint())
@@ -93,16 +93,4 @@ func (d *decoder) bytes(n uint64) []byte {
 	b := d.left[:n:n]
 	d.left = d.left[n:]
 	return b
-}
-
-// place gives the entries of a batch their places behind one, and their stamp.
-func place(entries []store.Entry, behind store.Position, first int64, stamp store.Stamp) store.Position {
-	at := behind
-	for i := range entries {
-		e := &entries[i]
-		e.Stamp = stamp
-		at = store.Position{Log: behind.Log, Seq: first + int64(i), Sum: e.Sum(at.Sum)}
-		e.At = at
-	}
-	return at
 }

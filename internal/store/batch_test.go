@@ -1,21 +1,19 @@
-package sqlitelog
+package store
 
 import (
 	"bytes"
 	"math"
 	"testing"
-
-	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 func TestBatch(t *testing.T) {
-	for name, batch := range map[string][]store.Entry{
+	for name, batch := range map[string][]Entry{
 		"one":           {{Process: 7, N: 8, Expect: 9, Command: []byte("command")}},
 		"no command":    {{Process: 7, N: 8}},
 		"the ends":      {{Process: math.MaxInt64, N: math.MinInt64, Expect: -1}, {Process: math.MinInt64, N: math.MaxInt64}},
 		"two processes": {{Process: 1, N: 5, Command: []byte{0}}, {Process: 2, N: 1, Command: []byte{1, 2}}},
 	} {
-		got, err := decodeBatch(encodeBatch(batch))
+		got, err := DecodeBatch(EncodeBatch(batch))
 		if err != nil || len(got) != len(batch) {
 			t.Errorf("%s: %d entries, error %v", name, len(got), err)
 			continue
@@ -31,25 +29,25 @@ func TestBatch(t *testing.T) {
 		"fewer entries": {1, 2, 0, 0, 0, 0}, "a short command": {1, 1, 0, 0, 0, 2, 9}, "more behind": {1, 1, 0, 0, 0, 0, 0},
 		"a huge count": {1, 255, 255, 255, 255, 255, 255, 255, 255, 127, 0}, "a huge command": {1, 1, 0, 0, 0, 255, 255, 255, 255, 127},
 	} {
-		if entries, err := decodeBatch(b); err == nil {
+		if entries, err := DecodeBatch(b); err == nil {
 			t.Errorf("%s: %+v", name, entries)
 		}
 	}
 }
 
-func sameEntry(a, b store.Entry) bool {
+func sameEntry(a, b Entry) bool {
 	return a.Process == b.Process && a.N == b.N && a.Expect == b.Expect && bytes.Equal(a.Command, b.Command)
 }
 
 func FuzzDecodeBatch(f *testing.F) {
-	f.Add(encodeBatch([]store.Entry{{Process: 1, N: 2, Expect: 3, Command: []byte("x")}, {Process: 1, N: 3}}))
+	f.Add(EncodeBatch([]Entry{{Process: 1, N: 2, Expect: 3, Command: []byte("x")}, {Process: 1, N: 3}}))
 	f.Add([]byte{1, 1, 0, 0, 0, 255, 255, 255, 255, 127})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		entries, err := decodeBatch(b)
+		entries, err := DecodeBatch(b)
 		if err != nil {
 			return
 		}
-		again, err := decodeBatch(encodeBatch(entries))
+		again, err := DecodeBatch(EncodeBatch(entries))
 		if err != nil || len(again) != len(entries) {
 			t.Fatalf("%d entries become %d, error %v", len(entries), len(again), err)
 		}
