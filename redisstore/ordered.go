@@ -69,7 +69,7 @@ const pageRows = 256
 
 // Append implements store.Log.
 func (l *orderedLog) Append(ctx context.Context, after store.Position, batch []store.Entry) (store.News, error) {
-	args := append(placeArgs(after), pageRows, l.keep())
+	args := append(placeArgs(after), pageRows, l.keepFor(), l.isKeepDue())
 	if len(batch) > 0 {
 		args = append(args, len(batch), encodeRow(batch))
 	}
@@ -139,14 +139,18 @@ func (l *orderedLog) sleep(ctx context.Context, span time.Duration) error {
 // keepEvery is how often the keys are kept anew, unless they are to be kept for less.
 const keepEvery = time.Minute
 
-// keep returns for how many milliseconds the keys are to be kept; 0 if that is not due.
-func (l *orderedLog) keep() int64 {
-	now, at := time.Now().UnixNano(), l.keepAt.Load()
-	keep := l.options.Keep
-	if keep <= 0 || now < at || !l.keepAt.CompareAndSwap(at, now+int64(min(keepEvery, keep/4))) {
+// keepFor returns for how many milliseconds the keys are to be kept; 0 is for ever.
+func (l *orderedLog) keepFor() int64 {
+	if l.options.Keep <= 0 {
 		return 0
 	}
-	return max(keep.Milliseconds(), 1)
+	return max(l.options.Keep.Milliseconds(), 1)
+}
+
+// isKeepDue reports whether the keys are to be kept anew.
+func (l *orderedLog) isKeepDue() bool {
+	now, at := time.Now().UnixNano(), l.keepAt.Load()
+	return now >= at && l.keepAt.CompareAndSwap(at, now+int64(min(keepEvery, l.options.Keep/4)))
 }
 
 // once is a command that the client does not send again by itself: what the second answer says
@@ -155,8 +159,8 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// run runs a script. writes says that an answer of the server that is an error means that nothing was
-// written.
+// run runs a script. writes says that an answer of the server that is an error means that nothing
+// was written.
 func (l *orderedLog) run(ctx context.Context, script *redis.Script, keys []string, args []any, writes bool) (any, error) {
 	if l.closing.Err() != nil {
 		return nil, notWritten(errOrderedClosed)

@@ -135,7 +135,8 @@ func (l *orderedLog) Begin(ctx context.Context, old uint64, image store.Image) e
 	return nil
 }
 
-// show writes an image in pieces, and shows it at once; with old it begins a log in the place of that.
+// show writes an image in pieces, and shows it at once; with old it begins a log in the place of
+// that.
 func (l *orderedLog) show(ctx context.Context, image store.Image, old ...any) error {
 	key := l.keys[1] + ":image:" + strconv.FormatUint(rand.Uint64(), 36)
 	pieces := int64(0)
@@ -146,8 +147,7 @@ func (l *orderedLog) show(ctx context.Context, image store.Image, old ...any) er
 			return err
 		}
 	}
-	keep := l.options.Keep.Milliseconds()
-	args := append(placeArgs(image.At), pieces, len(image.Bytes), max(keep, 0))
+	args := append(placeArgs(image.At), pieces, len(image.Bytes), l.keepFor())
 	status, err := l.run(ctx, orderedSave, append(l.keys[:2:2], key), append(args, old...), true)
 	if err == nil {
 		err = statusOf(status)
@@ -167,8 +167,8 @@ func (l *orderedLog) stage(ctx context.Context, key string, piece []byte) error 
 	return err
 }
 
-// trim drops the rows that the image before the newest covers, a little at a time. What it leaves the
-// next Save drops.
+// trim drops the rows that the image before the newest covers, a little at a time. What it leaves
+// the next Save drops.
 func (l *orderedLog) trim(ctx context.Context) {
 	base, err := do(ctx, l, func(ctx context.Context) (string, error) {
 		return l.store.client.HGet(ctx, l.keys[1], "seq").Result()

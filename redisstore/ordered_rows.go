@@ -34,7 +34,8 @@ var errRow = errors.New("malformed row")
 // hashBytes is how many bytes of a row hash its batch.
 const hashBytes = 4
 
-// placeArgs returns a place as the scripts want it: the log, the number, and the two halves of the sum.
+// placeArgs returns a place as the scripts want it: the log, the number, and the two halves of
+// the sum.
 func placeArgs(at store.Position) []any {
 	low, hash := splitSum(at.Sum)
 	return append(make([]any, 0, 10), strconv.FormatUint(at.Log, 10), at.Seq, low, hash)

@@ -1,5 +1,6 @@
 -- KEYS: log, meta. ARGV: the log and the place behind which to read, how many rows at most, for how
--- many milliseconds to keep the keys (0: as they are), and, to append, how many entries, and the row.
+-- many milliseconds to keep the keys (0: for ever), whether that is due, and, to append, how many
+-- entries, and the row.
 -- Returns status, time, the number of the last entry that was appended, and rows.
 local log, seq, low, hash = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
@@ -19,15 +20,15 @@ end
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local at = 0
-if ARGV[7] then
+if ARGV[8] then
   local from = base and base[1] or seq
   if last then
     from = string.match(last[1], '^%d+')
   end
-  at = string.format('%.0f', tonumber(from) + tonumber(ARGV[7]))
-  redis.call('XADD', KEYS[1], at .. '-' .. string.format('%.0f', us), 'b', ARGV[8])
+  at = string.format('%.0f', tonumber(from) + tonumber(ARGV[8]))
+  redis.call('XADD', KEYS[1], at .. '-' .. string.format('%.0f', us), 'b', ARGV[9])
 end
-if ARGV[6] ~= '0' then
+if ARGV[6] ~= '0' and (ARGV[7] == '1' or not last) then
   redis.call('PEXPIRE', KEYS[1], ARGV[6])
   redis.call('PEXPIRE', KEYS[2], ARGV[6])
   local image = redis.call('HGET', KEYS[2], 'image')
