@@ -130,6 +130,14 @@ var importRules = map[string][]string{
 	"internal/spend": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/money",
 	},
+	"internal/store":           {},
+	"internal/store/memlog":    {modulePath + "/internal/store", modulePath + "/internal/store/storetest"},
+	"internal/store/storetest": {modulePath + "/internal/store"},
+	"internal/store/sqlitelog": {
+		modulePath + "/internal/store", modulePath + "/internal/store/storetest",
+		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/state", "modernc.org/sqlite",
+	},
 	"internal/sqlitestate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
@@ -145,6 +153,27 @@ var importRules = map[string][]string{
 	"internal/unsaved": {
 		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/state",
+	},
+	"internal/account": {
+		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
+		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",
+		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
+	},
+	"internal/verdict": {
+		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/wire",
+		modulePath + "/money",
+	},
+	"internal/lines": {
+		modulePath + "/internal/account", modulePath + "/internal/fairline", modulePath + "/internal/state",
+		modulePath + "/internal/verdict", modulePath + "/internal/wire",
+	},
+	"internal/engine": {
+		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/cooldown",
+		modulePath + "/internal/external", modulePath + "/internal/fairline", modulePath + "/internal/found",
+		modulePath + "/internal/lines", modulePath + "/internal/modelname", modulePath + "/internal/observation",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
+		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",

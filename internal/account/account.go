@@ -17,6 +17,7 @@ type Account struct {
 	Seed   uint64      // of what is random in its searches; not 0
 	Quota  state.Quota // that limits it: see SetQuota
 	Traits Traits      // what of the quota and of the account is not plain
+	Listed bool        // it has a quota of its own, and so always a place
 
 	Meter     // of all its calls
 	Day   Day // in which its limits of the day count
@@ -144,6 +145,9 @@ func (a *Account) Refresh(now Now, span int64) {
 	if !a.Day.Holds(now.Wall) {
 		a.Day.roll(now.Wall)
 	}
+	if a.pace == nil && a.Has(Paces) { // it was forgotten
+		a.repace(now, span)
+	}
 }
 
 // Prune drops the charges of the minute that lie before the cut.
@@ -207,12 +211,9 @@ func (a *Account) IsShown() bool { return a.shown }
 func (a *Account) Usage() *Usage { return a.usage }
 
 // begin prepares a charge.
-func (a *Account) begin(now Now, span int64) {
+func (a *Account) begin(now Now) {
 	a.shown = true
 	a.Day.begin(now.Wall)
-	if a.pace == nil && a.Has(Paces) {
-		a.repace(now, span)
-	}
 }
 
 func (a *Account) dropExtra(x *Found) {

@@ -18,8 +18,8 @@ func (a *Account) mirrorsEntries() bool {
 
 // Adopt has the account count what a usage shows, which was made by hand; it is the account's own
 // from then on. day is the day that begins at its DayStart. keeps reports whether the charge of an
-// open call is among the entries, if it has not left the minute nor was forgotten; open visits these
-// calls.
+// open call is among the entries, if it has not left the minute nor was forgotten; open visits
+// these calls.
 func (a *Account) Adopt(u *Usage, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
 	known := a.Save()
 	a.AdoptPrepared(u, Prepare(u.Requests, u.Tokens, now), day, now, span, open, func(c *Charge) bool { return known.Has(c) && keeps(c) })

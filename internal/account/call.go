@@ -78,7 +78,7 @@ func (c *Call) next() *Charge {
 // ChargeTo charges the call to an account. payer is whose spend its money counts to, usually that
 // of the account; nil where none is counted. It reports whether that eases a limit.
 func (c *Call) ChargeTo(a, payer *Account, now Now, span int64) (eased bool) {
-	a.begin(now, span)
+	a.begin(now)
 	charge := c.next()
 	charge.add(&a.Meter, now, c.Tokens)
 	charge.Payer = payer
@@ -109,7 +109,7 @@ func (a *Account) bill(payer *Account, b Bill, now Now) (eased bool) {
 // Record charges one request and its tokens for good, with what it has cost. It reports whether
 // that eases a limit.
 func (a *Account) Record(payer *Account, used tokens.Count, cost money.Amount, now Now, span int64) (eased bool) {
-	a.begin(now, span)
+	a.begin(now)
 	a.Meter.charge(now, used.Clamp())
 	if len(a.Extras) == 0 && payer == nil {
 		return false

@@ -3,7 +3,7 @@ package account
 // ChargePast is ChargeTo for a call that was admitted before, at its At: it counts as of then, but
 // its money to the present day and month. The account must have been refreshed.
 func (c *Call) ChargePast(a, payer *Account, now Now, span int64) (eased bool) {
-	a.begin(now, span)
+	a.begin(now)
 	charge := c.next()
 	charge.addPast(&a.Meter, c, now, span)
 	charge.Payer = payer

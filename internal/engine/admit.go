@@ -36,7 +36,7 @@ type Request struct {
 // say. It changes nothing.
 func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) (passes, sure bool) {
 	a, cut := t.Account, now.Instant-span
-	if a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.IsShown() && e.places.len >= e.places.most {
+	if a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.Listed && !a.IsShown() && e.places.len >= e.places.most {
 		return false, false
 	}
 	passes, sure = verdict.Admits(a, c, cut, now)
@@ -100,9 +100,9 @@ func (e *Engine) itemize(items []verdict.Item, by *By, reqs []Request, now accou
 	return items
 }
 
-// find returns the place of the item of an account, which is that of a request, among the items from
-// a place on; their number where there is none. Of models that have no account of their own, one
-// stands for all, so they are told apart by their names.
+// find returns the place of the item of an account, which is that of a request, among the items
+// from a place on; their number where there is none. Of models that have no account of their own,
+// one stands for all, so they are told apart by their names.
 func find(items []verdict.Item, from int, a *account.Account, reqs []Request, i int) int {
 	at := from
 	for at < len(items) && (items[at].Account != a || a.Name == "" && reqs[items[at].Request].Counted != reqs[i].Counted) {
@@ -293,7 +293,7 @@ func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) 
 // toCharge returns the account of a model that is charged; nil where there is no place for one.
 func (e *Engine) toCharge(t *Target, now account.Now) *account.Account {
 	a := t.Account
-	if e.Catalog.IsListed(t.Counted) {
+	if a.Listed {
 		return a
 	}
 	if !a.IsShown() {

@@ -62,16 +62,8 @@ func (e *Engine) Accounts(yield func(*account.Account) bool) {
 
 // TargetOf is Find for an account that is known.
 func (e *Engine) TargetOf(a *account.Account, asked string) (t Target, ok bool) {
-	t = Target{Account: a, Counted: a.Name, Asked: asked}
-	switch {
-	case !e.Catalog.HasPools():
-		return t, true
-	case a.Name == asked:
-		t.Pools = a.Pools
-		return t, a.PoolsAt == e.Catalog.Version()
-	}
-	t.Pools = e.poolsOf(a.Name, asked)
-	return t, true
+	t.Account, t.Counted, t.Asked = a, a.Name, asked
+	return t, !e.Catalog.HasPools() || e.findPools(&t)
 }
 
 // HasDone reports whether Done has any.

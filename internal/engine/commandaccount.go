@@ -33,7 +33,7 @@ func readCool(r *wire.Reader) Command {
 }
 
 func (c Cool) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	o.Counted = e.Cool(c.Counted, c.Asked, c.Until, c.Cause, now)
+	o.Done = e.Cool(c.Counted, c.Asked, c.Until, c.Cause, now)
 	return o
 }
 
@@ -98,7 +98,7 @@ func readCost(r *wire.Reader) state.Cost {
 
 func (c Observe) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	e.Observe(&t, &c.Report, c.Span, nil, now)
+	o.Done = e.Observe(&t, &c.Report, c.Span, nil, now)
 	return o
 }
 
@@ -122,7 +122,7 @@ func readRefuse(r *wire.Reader) Command {
 
 func (c Refuse) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	o.Counted = e.Refuse(&t, c.Refusal, now)
+	o.Done = e.Refuse(&t, c.Refusal, now)
 	return o
 }
 

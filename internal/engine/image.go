@@ -175,6 +175,7 @@ func (e *Engine) readAccounts(r *wire.Reader) *account.Accounts {
 		_, as.Quota, as.Known = e.Catalog.Cover(as.Name)
 		as.Zone, as.SpendZone = e.zone(as.Quota.DayZone), e.zoneOfSpend(as.Quota.DayZone)
 		a := account.ReadAccount(r, &as)
+		a.Listed = e.Catalog.IsListed(a.Name)
 		e.share(a, a.Name)
 		e.accounts[a.Name] = a
 		among.All = append(among.All, a)

@@ -6,9 +6,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// A file is loaded in steps, so that its owner can let others in between: LoadPools, Change with its
-// quotas, Unload for each account, and then AdoptPrepared and the other methods of this file for what
-// the file has. Serve follows.
+// A file is loaded in steps, so that its owner can let others in between: LoadPools, Change with
+// its quotas, Unload for each account, and then AdoptPrepared and the other methods of this file
+// for what the file has. Serve follows.
 
 // LoadPools takes over the members of the pools of a file. Change follows, for their quotas and for
 // those that wait.
@@ -54,7 +54,8 @@ func (e *Engine) LoadFound(counted string, known state.Found, now account.Now) {
 	}
 }
 
-// LoadSpend makes the spend of a name that of a file, and adds what was spent since that was written.
+// LoadSpend makes the spend of a name that of a file, and adds what was spent since that was
+// written.
 func (e *Engine) LoadSpend(counted string, is, since state.Spend, now account.Now) {
 	a := e.Spender(counted)
 	if a == nil {
@@ -63,8 +64,8 @@ func (e *Engine) LoadSpend(counted string, is, since state.Spend, now account.No
 	a.NeedSpend(e.zoneOfSpend(a.Quota.DayZone)).Load(is, since, now.Wall)
 }
 
-// Spender is Account, and knows also the one whose spend is that of the models for which there is no
-// room: it has the name state.OtherAccount, and is not among Accounts.
+// Spender is Account, and knows also the one whose spend is that of the models for which there is
+// no room: it has the name state.OtherAccount, and is not among Accounts.
 func (e *Engine) Spender(name string) *account.Account {
 	if name == state.OtherAccount {
 		return e.other

@@ -39,7 +39,9 @@ func (o *calls) remove(c *account.Call) {
 		o.last = c.Prev
 	}
 	c.Prev, c.Next = nil, nil
-	delete(o.byID, c.ID)
+	if c.ID.Process != 0 {
+		delete(o.byID, c.ID)
+	}
 }
 
 // Open visits the open calls in the order of their admission.

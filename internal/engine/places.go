@@ -56,7 +56,7 @@ func (p *places) remove(a *account.Account) {
 
 // needsPlace reports whether a model needs a place for its first charge.
 func (e *Engine) needsPlace(t *Target) bool {
-	return !t.Account.IsShown() && !e.Catalog.IsListed(t.Counted)
+	return !t.Account.IsShown() && !t.Account.Listed
 }
 
 // free returns how many of n places there are, for models beside those of a batch.

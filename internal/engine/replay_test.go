@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -18,7 +20,6 @@ type replica struct {
 	name   string
 	e      *engine.Engine
 	digest engine.Digest
-	after  func(r *replica, t entry, data []byte)
 }
 
 func (r *replica) apply(t *testing.T, is entry, data []byte) engine.Outcome {
@@ -163,25 +164,82 @@ func same(t *testing.T, i int, image []byte, all ...*replica) {
 	}
 }
 
-// An engine that has dropped what has expired goes on as one that has not, also when charges of the
-// minute begin to count for longer.
-func TestImageOfExpiredCharges(t *testing.T) {
-	direct, loaded := &replica{name: "direct", e: engine.New(1, nil)}, &replica{name: "loaded", e: engine.New(1, nil)}
-	name := engine.Name{Asked: "m", Counted: "m"}
+// An engine that is loaded from an image before each entry decides as one that never was. Each log
+// was once decided in two ways.
+func TestLoadedBeforeEachEntry(t *testing.T) {
 	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }
-	log := []entry{
-		{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1}}},
-		{at(0), 1, 2, engine.Record{Name: name, Span: account.Minute}},
-		{at(60*second + 1), 1, 3, engine.Advance{}},
-		{at(60*second + 2), 1, 4, engine.Admit{By: engine.By{Span: 2 * account.Minute}, Wants: []engine.Want{{Name: name}}}},
+	name := func(s string) engine.Name { return engine.Name{Asked: s, Counted: s} }
+	admit := func(span int64, model string) engine.Command {
+		return engine.Admit{By: engine.By{Span: span}, Wants: []engine.Want{{Name: name(model)}}}
 	}
-	for i, is := range log {
-		if want, got := direct.apply(t, is, nil), loaded.apply(t, is, nil); direct.digest != loaded.digest {
-			t.Fatalf("entry %d: %+v, want %+v", i, got, want)
+	enter := func(patient int64, models ...string) engine.Command {
+		c := engine.Enter{By: engine.By{Span: account.Minute}, Deadline: account.Never, Patient: patient}
+		for _, m := range models {
+			c.Options = append(c.Options, []engine.Want{{Name: name(m)}})
 		}
-		loaded.reload(t)
+		return c
 	}
-	same(t, len(log), direct.e.AppendImage(nil), loaded)
+	once := state.Quota{MaxRPM: 1}
+	zone := engine.Bounds{Zone: "Europe/Berlin", Day: account.Span{Begin: at(-hour).Wall, End: at(hour).Wall}}
+	zone.Month = zone.Day
+	for _, tt := range []struct {
+		name string
+		log  []entry
+		want string // the code of the last verdict
+	}{
+		{"a charge that counted for nobody any more, for a longer minute", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: once}},
+			{at(0), 1, 2, engine.Record{Name: name("m"), Span: account.Minute}},
+			{at(60*second + 1), 1, 3, engine.Advance{}},
+			{at(60*second + 2), 1, 4, admit(2*account.Minute, "m")},
+		}, "ok"},
+		{"a model without an account, in a zone that becomes known", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "m-*", Quota: state.Quota{MaxRPM: 1, DayZone: "Europe/Berlin"}}},
+			{at(0), 1, 2, admit(account.Minute, "m-1")},
+			{at(0), 1, 3, zone},
+			{at(0), 1, 4, admit(account.Minute, "m-1")},
+		}, "ok"},
+		{"the quota of all other models", []entry{
+			{at(0), 1, 1, admit(account.Minute, "m")},
+			{at(0), 1, 2, engine.SetQuota{Counted: "*", Quota: once}},
+			{at(0), 1, 3, admit(account.Minute, "m")},
+		}, "rpm_exceeded"},
+		{"a pool of a file that has no quota of it", []entry{
+			{at(0), 1, 1, engine.Loaded{File: catalog.File{Pools: map[string][]string{state.PoolName("p"): {"m"}}}}},
+			{at(0), 1, 2, admit(account.Minute, "m")},
+		}, "unknown_model"},
+		{"a call that moves in buckets which hold it at the price of another quota", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 60, Burst: 30 * time.Second}}},
+			{at(0), 1, 2, admit(account.Minute, "m")},
+			{at(second), 1, 3, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 7, Burst: 30 * time.Second}}},
+			{at(3 * second), 1, 4, engine.Arrive{ID: account.ID{Process: 1, N: 2}, At: at(2 * second).Instant}},
+			{at(6 * second), 1, 5, engine.Arrive{ID: account.ID{Process: 1, N: 2}, At: at(5 * second).Instant}},
+			{at(6 * second), 1, 6, admit(account.Minute, "m")},
+		}, "ok"},
+		{"a second choice that has got a quota since it was asked for", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "a", Quota: once}},
+			{at(0), 1, 2, engine.SetQuota{Counted: "m-*", Quota: state.Quota{MaxRPM: 5}}},
+			{at(0), 1, 3, admit(account.Minute, "a")},
+			{at(0), 1, 4, enter(at(second).Instant, "a", "m-1")},
+			{at(0), 1, 5, engine.SetQuota{Counted: "m-1", Quota: once}},
+			{at(second), 1, 6, engine.Advance{}},
+			{at(second), 1, 7, admit(account.Minute, "m-1")},
+		}, "rpm_exceeded"},
+	} {
+		direct, loaded := &replica{name: "direct", e: engine.New(1, nil)}, &replica{name: "loaded", e: engine.New(1, nil)}
+		var got engine.Outcome
+		for i, is := range tt.log {
+			got = direct.apply(t, is, nil)
+			if other := loaded.apply(t, is, nil); direct.digest != loaded.digest {
+				t.Errorf("%s: entry %d: loaded %+v, want %+v", tt.name, i, other, got)
+			}
+			loaded.reload(t)
+		}
+		if got.Verdict.Code != tt.want {
+			t.Errorf("%s: %+v, want %s", tt.name, got.Verdict, tt.want)
+		}
+		same(t, len(tt.log), direct.e.AppendImage(nil), loaded)
+	}
 }
 
 // A fact is told by several processes, and only goes on.

@@ -48,8 +48,8 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 	e.lines.MarkNeedy()
 }
 
-// show shows the usage of an account that had forgotten a call which was charged anew, if there is a
-// place for it.
+// show shows the usage of an account that had forgotten a call which was charged anew, if there is
+// a place for it.
 func (e *Engine) show(a *account.Account, now account.Now) {
 	if a.IsShown() || a.IsIdle(now, e.span) {
 		return

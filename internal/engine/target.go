@@ -25,7 +25,7 @@ type blanks struct {
 // Find returns what a name stands for, and changes nothing. ok is false where Resolve has to be
 // called once.
 func (e *Engine) Find(counted, asked string) (t Target, ok bool) {
-	t = Target{Account: e.accounts[counted], Counted: counted, Asked: asked}
+	t.Account, t.Counted, t.Asked = e.accounts[counted], counted, asked
 	if t.Account == nil {
 		cover := e.cover(counted)
 		if e.blanks.version != e.Catalog.Version() || e.blanks.of[cover] == nil {
@@ -33,13 +33,17 @@ func (e *Engine) Find(counted, asked string) (t Target, ok bool) {
 		}
 		t.Account = e.blanks.of[cover]
 	}
-	if t.Account.Name == counted {
-		return e.TargetOf(t.Account, asked)
+	return t, !e.Catalog.HasPools() || e.findPools(&t)
+}
+
+// findPools fills in the pools. It reports false where they have to be looked up first.
+func (e *Engine) findPools(t *Target) (ok bool) {
+	if a := t.Account; a.Name == t.Counted && t.Counted == t.Asked {
+		t.Pools = a.Pools
+		return a.PoolsAt == e.Catalog.Version()
 	}
-	if e.Catalog.HasPools() {
-		t.Pools = e.poolsOf(counted, asked)
-	}
-	return t, true
+	t.Pools = e.poolsOf(t.Counted, t.Asked)
+	return true
 }
 
 // Resolve is Find, and remembers what it found.
@@ -104,6 +108,7 @@ func (e *Engine) requote(a *account.Account) { e.quote(a, a.Name) }
 func (e *Engine) quote(a *account.Account, counted string) {
 	_, q, known := e.Catalog.Cover(counted)
 	a.SetQuota(q, known, e.zone(q.DayZone), e.last, e.span)
+	a.Listed = e.Catalog.IsListed(counted)
 	if a.Spend != nil {
 		a.Spend.Rezone(e.zoneOfSpend(q.DayZone), e.last.Wall)
 	} else if a.Has(account.Spends) {
@@ -118,7 +123,7 @@ func (e *Engine) share(a *account.Account, counted string) {
 	if a.Spend == nil {
 		return
 	}
-	if a.Spend.Shared = e.other.Spend; e.Catalog.IsListed(counted) {
+	if a.Spend.Shared = e.other.Spend; a.Listed {
 		a.Spend.Shared = nil
 	}
 }

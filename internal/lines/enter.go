@@ -207,7 +207,7 @@ func (l *Lines) leaveLines(c *Candidate, now account.Now) {
 	for i := range c.places {
 		p := &c.places[i]
 		g := p.line
-		leads := g.queue.Classes() > 1 || g.queue.Head() == p.entry
+		leads := g.queue.Classes() > 1 || len(c.places) > 1 || g.queue.Head() == p.entry
 		if p.part > 0 {
 			g.queue.Serve(p.entry, p.part)
 		} else {

@@ -62,6 +62,20 @@ func isBefore(c, head *Candidate) bool {
 	return len(c.models()) > 1 && len(head.models()) > 1 && c.Waiter.Seq < head.Waiter.Seq
 }
 
+// overtaker returns the candidate that goes before the head of the line, which waits for several
+// models and is not next in all their lines; nil for none.
+func (g *line) overtaker(head *Candidate) *Candidate {
+	if len(head.models()) < 2 || head.isNext() {
+		return nil
+	}
+	for e := range g.queue.All() {
+		if c := e.Value; isBefore(c, head) && c.isNext() {
+			return c
+		}
+	}
+	return nil
+}
+
 // leads reports whether a candidate, or another one of its call, is next in the line of a pool: a
 // call does not hold itself up.
 func (g *line) leads(p *place, c *Candidate) bool {

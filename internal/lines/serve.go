@@ -63,6 +63,9 @@ func (l *Lines) serveLine(g *line, now account.Now) (changed bool) {
 	if head == nil {
 		return false
 	}
+	if c := g.overtaker(head); c != nil {
+		head = c
+	}
 	t := l.try(head, g, now)
 	if t != yields {
 		return t == moved
@@ -189,7 +192,13 @@ func (l *Lines) left(pool, g *line, t turn) turn {
 // any of these is served: it may come before those that are awake there already.
 func (l *Lines) wakeNext(g *line) {
 	next := g.head()
-	if next == nil || !next.isNext() {
+	if next == nil {
+		return
+	}
+	if c := g.overtaker(next); c != nil {
+		next = c
+	}
+	if !next.isNext() {
 		return
 	}
 	for _, p := range next.pools() {

@@ -106,8 +106,10 @@ func (i *Item) deny(reserves []account.Reserve, now account.Now) (v Verdict) {
 	}
 	u := usage{Account: a, ask: ask, now: now, held: a.HeldFrom(ask, reserves, now)}
 	u.checkSlots(&d)
-	for _, row := range rows {
-		u.check(&d, row.of, row.rank)
+	for i := range rows {
+		if row := &rows[i]; *a.Quota.Limit(row.of) != 0 {
+			u.check(&d, row.of, row.rank)
+		}
 	}
 	for _, x := range a.Extras {
 		d.Merge(x.Deny(*ask, now))
@@ -170,15 +172,15 @@ func (u *usage) checkSlots(d *account.Denial) {
 // used returns the own usage of a dimension.
 func (u *usage) used(of state.Dimension) int { return u.Used(of, u.ask.Span, u.now) }
 
-// check looks at the limit of one dimension, and at its bucket.
+// check looks at the limit of one dimension, which has one, and at its bucket.
 func (u *usage) check(d *account.Denial, of state.Dimension, rank account.Rank) {
 	n, limit, more := &state.Limits[of], *u.Quota.Limit(of), u.ask.Of(of)
-	if limit == 0 {
-		return
-	}
 	used, beside := u.used(of), 0
 	if u.held != nil {
 		beside = u.held.Parts[of].Amount
+	}
+	if more <= limit && used <= limit-more && beside <= limit-more-used && !u.Has(account.Paces) {
+		return
 	}
 	r := account.Refusal{Rank: rank, Code: n.Code, Reason: n.UsedUp}
 	switch {
