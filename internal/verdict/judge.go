@@ -104,7 +104,7 @@ func (i *Item) deny(reserves []account.Reserve, now account.Now) (v Verdict) {
 	if i.Full {
 		d.Add(account.Refusal{Rank: account.ByPlace, Code: TooManyModels, Reason: tooManyModels, Wait: i.PlaceIn, Event: i.PlaceIn == 0})
 	}
-	u := usage{Account: a, ask: ask, now: now, held: a.HeldFrom(ask, reserves, now)}
+	u := usage{Account: a, ask: ask, now: now, reserves: reserves, held: a.HeldFrom(ask, reserves, now)}
 	u.checkSlots(&d)
 	for i := range rows {
 		if row := &rows[i]; *a.Quota.Limit(row.of) != 0 {
@@ -145,9 +145,10 @@ var rows = [...]struct {
 // usage is what an ask finds.
 type usage struct {
 	*account.Account
-	ask  *account.Ask
-	now  account.Now
-	held *account.Held // nil for nothing
+	ask      *account.Ask
+	now      account.Now
+	reserves []account.Reserve
+	held     *account.Held // nil for nothing
 }
 
 // checkSlots checks the calls in flight.
@@ -162,7 +163,7 @@ func (u *usage) checkSlots(d *account.Denial) {
 	case fits(tokens.AddSaturated(u.InFlight, kept), u.ask.Requests, limit):
 		return
 	case fits(u.InFlight, u.ask.Requests, limit):
-		r.Reason, r.Event, r.Wait = slots.Kept, false, u.held.SlotsFor
+		r.Reason, r.Event, r.Wait = slots.Kept, false, u.settled(u.held.SlotsFor, state.InFlight, limit-u.ask.Requests)
 	case u.ask.Requests > u.MostSlots():
 		r.TooMuch = slots.TooLarge
 	}
@@ -202,22 +203,58 @@ func (u *usage) check(d *account.Denial, of state.Dimension, rank account.Rank) 
 	}
 }
 
-// fitsIn is how long it takes until at most budget of a dimension is used, here and by others.
+// fitsIn is how long it takes until at most budget of a dimension is used, here and by others, and
+// kept for classes.
 func (u *usage) fitsIn(of state.Dimension, budget int) int64 {
-	if u.held == nil || u.held.Parts[of].Amount == 0 {
-		return u.usedFitsIn(of, budget)
-	}
-	p := &u.held.Parts[of]
-	left := p.Until - u.now.Instant
-	if state.Limits[of].Window == state.Day {
-		left = p.Until - u.now.Wall
-	}
-	if p.Amount <= budget {
-		if wait := u.usedFitsIn(of, budget-p.Amount); wait < left {
-			return wait
+	wait := u.usedFitsIn(of, budget)
+	if u.held != nil && u.held.Parts[of].Amount > 0 {
+		p := &u.held.Parts[of]
+		left := p.Until - u.now.Instant
+		if state.Limits[of].Window == state.Day {
+			left = p.Until - u.now.Wall
+		}
+		sooner := int64(0)
+		if p.Amount <= budget {
+			sooner = u.usedFitsIn(of, budget-p.Amount)
+		}
+		if wait = max(left, wait); p.Amount <= budget && sooner < left {
+			wait = sooner
 		}
 	}
-	return max(left, u.usedFitsIn(of, budget))
+	return u.settled(wait, of, budget)
+}
+
+// settled returns the exact wait where reserves may keep something for classes, which more is kept
+// of as the calls of these leave the minute, and others use something else until another time. What
+// is used and kept together only gets less. guess is right where no class has asked.
+func (u *usage) settled(guess int64, of state.Dimension, budget int) int64 {
+	if len(u.reserves) == 0 || !u.Has(account.Reserved) || u.fitsAfter(guess, of, budget) && !u.fitsAfter(guess-1, of, budget) {
+		return guess
+	}
+	denied, fits := int64(0), max(guess, u.ask.Span+1)
+	for denied+1 < fits {
+		if middle := denied + (fits-denied)/2; u.fitsAfter(middle, of, budget) {
+			fits = middle
+		} else {
+			denied = middle
+		}
+	}
+	return fits
+}
+
+// fitsAfter reports whether at most budget of a dimension will be used and kept after a wait.
+func (u *usage) fitsAfter(wait int64, of state.Dimension, budget int) bool {
+	now, ask := account.Now{Instant: u.now.Instant + wait, Wall: u.now.Wall + wait}, *u.ask
+	ask.Patience -= wait
+	used, beside := u.Used(of, ask.Span, now), 0
+	switch held := u.HeldFrom(&ask, u.reserves, now); {
+	case held == nil:
+	case of == state.InFlight:
+		beside = held.Slots
+	default:
+		beside = held.Parts[of].Amount
+	}
+	return used <= budget && beside <= budget-used
 }
 
 // usedFitsIn is fitsIn for the own usage.

@@ -2,6 +2,7 @@ package lives
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -23,7 +24,9 @@ type life struct {
 	alone  bool       // there is no other
 
 	// The oracle's books:
-	quotas  map[string]ratelimit.ModelQuota
+	quotas  map[string]ratelimit.ModelQuota // that stand,
+	program map[string]ratelimit.ModelQuota // by what the program says
+	account map[string]ratelimit.ModelQuota // and the account
 	prices  map[string]money.Price
 	models  map[string]*account // by the counted name
 	pools   map[string]*account
@@ -125,7 +128,7 @@ func (l *life) begin(kinds, folders []string) {
 		l.houses = append(l.houses, h)
 	}
 	cfg := l.copies()
-	l.quotas, l.prices = cfg.Quotas, cfg.Prices
+	l.quotas, l.program, l.prices = cfg.Quotas, maps.Clone(cfg.Quotas), cfg.Prices
 	l.models, l.pools, l.members = make(map[string]*account), make(map[string]*account), make(map[string][]string)
 	l.gone = make(map[string]*account)
 	for name, pool := range cfg.Pools {
@@ -223,7 +226,11 @@ func (l *life) act() {
 	case p < 96:
 		l.setPrice()
 	case p < 97:
-		l.load()
+		if oneIn(l.random, 3) {
+			l.load()
+		} else {
+			l.say()
+		}
 	case p < 98:
 		if l.burst(); oneIn(l.random, 2) {
 			l.waitOut()
@@ -248,7 +255,7 @@ func (l *life) reserves() bool { return l.cfg.Classes["ahead"].ReservePercent > 
 
 // sees reports whether the oracle has an opinion on requests.
 func (l *life) sees(reqs ...ratelimit.Request) bool {
-	if l.rezones || l.reserves() {
+	if l.isSilent() || l.reserves() {
 		return false
 	}
 	for _, req := range reqs {
@@ -268,7 +275,7 @@ func (l *life) compare() {
 	}
 	all := oneIn(l.random, 6)
 	is := each(l, "a look", func(h *house, _ int) *sight { return l.hide(h.look(l.names, all)) })
-	if l.rezones {
+	if l.isSilent() {
 		return
 	}
 	for _, model := range l.names {

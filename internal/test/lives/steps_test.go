@@ -225,12 +225,13 @@ func (l *life) cooldown() {
 
 func (l *life) setQuota() {
 	name := pick(l.random, append(slices.Clone(l.own), "star-*", "*")...)
-	if _, has := l.quotas[name]; has && oneIn(l.random, 3) && l.zones[name] == "" && (l.alone || !l.crowd) {
+	if _, has := l.program[name]; has && oneIn(l.random, 3) && l.zones[name] == "" && (l.alone || !l.crowd) {
 		l.note("remove quota %s", name)
 		for _, h := range l.houses {
 			h.rl.RemoveQuota(name)
 		}
-		delete(l.quotas, name)
+		delete(l.program, name)
+		l.requote(name)
 		return
 	}
 	q := l.drawQuota(l.random, name, 1)
@@ -241,7 +242,8 @@ func (l *life) setQuota() {
 	for _, h := range l.houses {
 		h.rl.SetQuota(name, q)
 	}
-	l.quotas[name] = q
+	l.program[name] = q
+	l.requote(name)
 }
 
 // setPool makes a pool, changes one, or takes one away.

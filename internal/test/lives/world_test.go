@@ -22,8 +22,9 @@ type world struct {
 	lines  bool          // some calls wait
 	fair   bool          // they are of classes and flows
 	zones  map[string]string
-	// rezones has the zones of days change in the middle of a day. The oracle has no opinion then.
-	rezones bool
+	// rezones has the zones of days change in the middle of a day, and learns has reports correct
+	// quotas. The oracle has no opinion then.
+	rezones, learns bool
 }
 
 // zones have days of 23, 24 and 25 hours; in St. John's the clocks of 2000 changed at 00:01.
@@ -70,13 +71,14 @@ func newWorld(random *rand.Rand, alone bool) *world {
 	w := &world{begins: pick(random, beginnings...)}
 	w.paced, w.crowd, w.lines = oneIn(random, 5), oneIn(random, 5), oneIn(random, 2)
 	w.rezones = oneIn(random, 8) && alone
+	w.learns = oneIn(random, 12) && alone
 	w.fair = w.lines && oneIn(random, 2)
 	zone := func() string { return pick(random, zones...) }
 	w.cfg = ratelimit.Config{
 		OnError: func(error) {}, // what it is told, events tell, too
 		Margin:  pick(random, 0, 250*time.Millisecond),
 		HoldTTL: pick(random, 0, 0, 90*time.Second, 26*time.Hour),
-		Aliases: map[string]string{"alias": "full"},
+		Aliases: map[string]string{"alias": "full"}, LearnQuotas: w.learns,
 	}
 	if oneIn(random, 2) {
 		w.cfg.Prices = map[string]money.Price{
@@ -115,12 +117,19 @@ func newWorld(random *rand.Rand, alone bool) *world {
 		w.cfg.MaxQueue = pick(random, 0, 0, 3)
 	}
 	if w.fair {
-		w.cfg.Classes = map[string]ratelimit.Class{
-			"ahead": {Ahead: true, ReservePercent: pick(random, 0, 0, 34)}, "heavy": {Weight: 3}, "light": {Weight: 1, MaxQueue: pick(random, 0, 2)},
-		}
+		w.cfg.Classes = drawClasses(random)
 	}
 	return w
 }
+
+func drawClasses(random *rand.Rand) map[string]ratelimit.Class {
+	return map[string]ratelimit.Class{
+		"ahead": {Ahead: true, ReservePercent: pick(random, 0, 0, 34)}, "heavy": {Weight: 3}, "light": {Weight: 1, MaxQueue: pick(random, 0, 2)},
+	}
+}
+
+// isSilent reports whether the oracle has no opinion.
+func (w *world) isSilent() bool { return w.rezones || w.learns }
 
 // copies returns the configuration with maps of its own.
 func (w *world) copies() ratelimit.Config {
