@@ -46,6 +46,7 @@ func (rl *RateLimiter) readyLocked() {
 	if rl.engine == nil {
 		rl.engine = engine.New(rand.Uint64(), observer{rl})
 		rl.engine.SetMaxModels(rl.maxModels)
+		rl.engine.Keep(rl.span())
 		rl.firesAt = account.Never
 	}
 }

@@ -93,6 +93,14 @@ func (e *Engine) begin(now account.Now, span int64) account.Now {
 	return now
 }
 
+// Keep has charges of the minute count for at least a span, before a caller with that has come: what
+// a file has of them must not be dropped before.
+func (e *Engine) Keep(span int64) {
+	if span > e.span {
+		e.widen(span)
+	}
+}
+
 // widen has charges of the minute count for longer. Those that counted for nobody any more stay
 // uncounted, because some accounts have dropped them.
 func (e *Engine) widen(span int64) {
