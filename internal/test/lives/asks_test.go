@@ -49,13 +49,13 @@ func (l *life) waitOut() {
 	if wait <= 1 || wait > 26*time.Hour || l.crowd || len(l.waits) > 0 || slices.ContainsFunc(l.calls, l.expiresIn(wait)) {
 		return
 	}
-	for _, d := range []time.Duration{wait - 1, 1} {
+	for last, d := range []time.Duration{wait - 1, 1} {
 		l.rest(d)
 		is := each(l, "DecideRequest", func(h *house, _ int) ratelimit.Decision { return h.rl.DecideRequest(req) })
 		if is.Code == ratelimit.DecisionInFlightLimit && is.RetryAfter == 0 {
 			return // no time says when a call ends; a cooldown is to be waited for all the same
 		}
-		if passes := d == 1; is.Allowed != passes {
+		if passes := last == 1; is.Allowed != passes {
 			l.fail("%s was to pass in %v, and %v from then is %+v", render(req), wait, d-1, is)
 		}
 	}
