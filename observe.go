@@ -106,17 +106,19 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 		rl.sayer = byRefusal
 	}
 	own, pools := rl.engine.Catalog.Reports(t.Counted, model, limits.reports())
-	r := engine.Report{
+	seen := make([]engine.Observed, 1, 4)
+	seen[0] = engine.Observed{Target: t, Report: engine.Report{
 		Limits: own, Counted: limits.Counted.used(), Uncounted: limits.notCounted(),
 		SentAt: rl.sentAtLocked(limits.SentAt, now), Learns: rl.learns,
-	}
-	changed := rl.engine.Observe(&t, &r, rl.span(), rl.renames(), now)
+	}}
 	for _, pool := range pools {
+		r := seen[0].Report
 		r.Limits, r.Counted = pool.Limits, [state.InFlight]int{} // which is of the model alone
-		t := engine.Target{Account: rl.engine.Account(pool.Pool), Counted: pool.Pool}
-		changed = rl.engine.Observe(&t, &r, rl.span(), nil, now) || changed
+		seen = append(seen, engine.Observed{
+			Target: engine.Target{Account: rl.engine.Account(pool.Pool), Counted: pool.Pool}, Report: r,
+		})
 	}
-	if changed {
+	if rl.engine.Observe(seen, rl.span(), rl.renames(), now) {
 		rl.quotaVersion++
 		rl.changedNowLocked()
 	}

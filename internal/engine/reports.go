@@ -67,26 +67,47 @@ type Report struct {
 	Learns    bool                // it may correct the quota
 }
 
-// Observe notes by a report what others use of an account, and corrects its quota. What is left is
-// noted before the quota changes: that serves those that wait, and no more of them may go than are
-// left. rename is that of Say. It reports whether anything but the usage of others has changed.
-func (e *Engine) Observe(t *Target, r *Report, span int64, rename func(asked string) string, now account.Now) (changed bool) {
+// Observed is a report on one account.
+type Observed struct {
+	Target
+	Report
+}
+
+// Observe notes by what a provider reports together what others use of some accounts, and corrects
+// their quotas. What is left of all is noted before anything serves those that wait: no more of them
+// may go than are left. rename is that of Say. It reports whether anything but the usage of others
+// has changed.
+func (e *Engine) Observe(all []Observed, span int64, rename func(asked string) string, now account.Now) (changed bool) {
 	now = e.begin(now, span)
-	q, learns := t.Account.Quota, false
-	if r.Learns {
-		changed = e.tell(t, &r.Limits, now)
-		q, learns = e.Catalog.Lesson(t.Counted, &r.Limits, e.places.most)
+	var lessons []lesson
+	for i := range all {
+		o := &all[i]
+		q, learns := o.Account.Quota, false
+		if o.Learns {
+			changed = e.tell(&o.Target, &o.Limits, now) || changed
+			q, learns = e.Catalog.Lesson(o.Target.Counted, &o.Limits, e.places.most)
+		}
+		if !q.IsUnlimited() {
+			e.noteReport(&o.Target, &o.Report, &q, span, now)
+		}
+		if learns { // the name may be a part of a longer string, which must not stay for it
+			lessons = append(lessons, lesson{strings.Clone(o.Target.Counted), q})
+		}
 	}
-	if !q.IsUnlimited() {
-		e.noteReport(t, r, &q, span, now)
+	for _, l := range lessons {
+		e.change(Provider, func(c *catalog.Catalog) []catalog.Change { return c.Learn(l.name, l.quota) }, rename, now)
 	}
-	if learns {
-		name := strings.Clone(t.Counted) // it may be a part of a longer string, which must not stay for it
-		e.change(Provider, func(c *catalog.Catalog) []catalog.Change { return c.Learn(name, q) }, rename, now)
+	if len(lessons) > 0 {
 		e.Serve(now)
 	}
 	e.lines.Serve(now)
-	return changed || learns
+	return changed || len(lessons) > 0
+}
+
+// lesson is the quota of a name as a report corrects it.
+type lesson struct {
+	name  string
+	quota state.Quota
 }
 
 // tell has the search for the rate of an account end where its provider reports its limits of the
@@ -123,7 +144,6 @@ func (e *Engine) noteReport(t *Target, r *Report, q *state.Quota, span int64, no
 	if eased || tightened {
 		e.lines.Mark(a)
 	}
-	e.lines.Serve(now)
 	e.drop(a, now)
 }
 
