@@ -170,6 +170,9 @@ func (l *life) counted(model string) string {
 	if name, ok := l.cfg.Aliases[model]; ok {
 		return name
 	}
+	if model == version && l.cfg.MatchVersions {
+		return "open"
+	}
 	return model
 }
 

@@ -225,7 +225,7 @@ func (l *life) cooldown() {
 
 func (l *life) setQuota() {
 	name := pick(l.random, append(slices.Clone(l.own), "star-*", "*")...)
-	if _, has := l.program[name]; has && oneIn(l.random, 3) && l.zones[name] == "" && (l.alone || !l.crowd) {
+	if _, has := l.program[name]; has && oneIn(l.random, 3) && l.zones[name] == "" && name != l.counted(version) && (l.alone || !l.crowd) {
 		l.note("remove quota %s", name)
 		for _, h := range l.houses {
 			h.rl.RemoveQuota(name)

@@ -30,6 +30,9 @@ type world struct {
 // zones have days of 23, 24 and 25 hours; in St. John's the clocks of 2000 changed at 00:01.
 var zones = []string{"Europe/Berlin", "America/St_Johns", "America/New_York", "Australia/Lord_Howe", "UTC", "Asia/Tokyo", ""}
 
+// version is one of the model "open", which always has a quota where versions count to that.
+const version = "open-2024-05-13"
+
 // beginnings are the first of January, days before clocks change in a zone, and the last of a
 // month.
 var beginnings = []time.Duration{
@@ -109,6 +112,10 @@ func newWorld(random *rand.Rand, alone bool) *world {
 	if w.crowd {
 		w.cfg.MaxModels = pick(random, 1, 2)
 		w.names = append(w.names, "guest-1", "guest-2", "guest-3")
+	}
+	if oneIn(random, 3) && alone {
+		w.cfg.MatchVersions = true
+		w.names = append(w.names, version)
 	}
 	if oneIn(random, 6) {
 		w.cfg.Unknown = ratelimit.UnknownDeny
