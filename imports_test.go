@@ -130,6 +130,14 @@ var importRules = map[string][]string{
 	"internal/spend": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/money",
 	},
+	"internal/store":           {},
+	"internal/store/memlog":    {modulePath + "/internal/store", modulePath + "/internal/store/storetest"},
+	"internal/store/storetest": {modulePath + "/internal/store"},
+	"internal/store/sqlitelog": {
+		modulePath + "/internal/store", modulePath + "/internal/store/storetest",
+		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/state", "modernc.org/sqlite",
+	},
 	"internal/sqlitestate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
