@@ -36,7 +36,7 @@ type Request struct {
 // nothing. items is room for what is asked of each account, and returned filled.
 func (e *Engine) Judge(items []verdict.Item, by *By, reqs []Request, now account.Now) ([]verdict.Item, verdict.Verdict) {
 	items = e.itemize(items[:0], by, reqs, now)
-	v := verdict.Judge(items, e.reserves, now)
+	v := verdict.Judge(items, e.held(), now)
 	e.bound(items, reqs, &v)
 	e.queue(items, by.Class, &v)
 	return items, v

@@ -1,0 +1,330 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/store"
+	"dappco.re/go/core/go-ratelimit/internal/store/memlog"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// world is some processes that share a quota, a store that fails, and a provider that counts.
+type world struct {
+	*testing.T
+	kind  kind
+	rand  *rand.Rand
+	store *memlog.Store
+	quota state.Quota
+	ctx   context.Context
+	end   context.CancelFunc
+
+	mu        sync.Mutex
+	hits      []hit
+	flying    []flight
+	denied    int
+	failed    int
+	errs      []error
+	processes []*process
+	serial    int64
+	done      sync.WaitGroup
+}
+
+type hit struct {
+	at     time.Time
+	tokens int
+	by     int64
+}
+
+// flight is a call between its start and its end.
+type flight struct{ from, to time.Time }
+
+// kind is what goes wrong.
+type kind struct {
+	name     string
+	faults   func(seed uint64) memlog.Faults
+	troubles []memlog.Trouble
+	pauses   bool
+	kills    bool
+	bound    float64 // of the quota
+	breaks   func(*Replica)
+}
+
+const (
+	lasting = 4 * time.Minute
+	margin  = 2 * time.Second
+)
+
+// process is one of them.
+type process struct {
+	*world
+	r      *Replica
+	id     int64
+	dead   context.Context
+	kill   context.CancelFunc
+	rand   *rand.Rand
+	mu     sync.Mutex
+	sleeps time.Time
+}
+
+// gate stops for as long as the process does.
+func (p *process) gate() {
+	p.mu.Lock()
+	span := time.Until(p.sleeps)
+	p.mu.Unlock()
+	if span > 0 {
+		time.Sleep(span)
+	}
+}
+
+// gated is a log of a process that may be stopped.
+type gated struct {
+	store.Log
+	p *process
+}
+
+func (g gated) Traits() store.Traits { return store.TraitsOf(g.Log) }
+
+func (g gated) Append(ctx context.Context, after store.Position, batch []store.Entry) (store.News, error) {
+	g.p.gate()
+	news, err := g.Log.Append(ctx, after, batch)
+	g.p.gate()
+	return news, err
+}
+
+func (g gated) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
+	g.p.gate()
+	news, err := g.Log.Read(ctx, after, wait, gather)
+	g.p.gate()
+	return news, err
+}
+
+func simulate(t *testing.T, k kind, seed uint64, most int) (w *world) {
+	synctest.Test(t, func(t *testing.T) {
+		w = &world{T: t, kind: k, rand: rand.New(rand.NewPCG(seed, 1)), store: memlog.New(k.faults(seed))}
+		w.ctx, w.end = context.WithCancel(t.Context())
+		w.quota = state.Quota{MaxRPM: 20 + w.rand.IntN(20)}
+		if w.rand.IntN(2) == 0 {
+			w.quota.MaxTPM = 2000
+		}
+		if w.rand.IntN(2) == 0 {
+			w.quota.MaxInFlight = 4 + w.rand.IntN(6)
+		}
+		for range 3 + w.rand.IntN(3) {
+			w.start()
+			time.Sleep(time.Duration(w.rand.IntN(300)) * time.Millisecond)
+		}
+		if len(k.troubles) > 0 {
+			w.done.Go(func() { w.store.Play(w.ctx, memlog.Script(seed, lasting, 1+w.rand.IntN(most), k.troubles...)) })
+		}
+		for began := time.Now(); time.Since(began) < lasting; {
+			time.Sleep(time.Duration(w.rand.IntN(20_000)) * time.Millisecond)
+			w.disturb()
+		}
+		w.end()
+		w.mu.Lock()
+		all := w.processes
+		w.mu.Unlock()
+		for _, p := range all {
+			p.kill()
+		}
+		w.done.Wait()
+	})
+	return w
+}
+
+func (w *world) disturb() {
+	w.mu.Lock()
+	p := w.processes[w.rand.IntN(len(w.processes))]
+	w.mu.Unlock()
+	switch {
+	case w.kind.kills && w.rand.IntN(2) == 0 && p.dead.Err() == nil:
+		w.store.Kill(p.id)
+		p.kill()
+		w.start()
+	case w.kind.pauses:
+		p.mu.Lock()
+		p.sleeps = time.Now().Add(time.Duration(w.rand.IntN(40_000)) * time.Millisecond)
+		p.mu.Unlock()
+	}
+}
+
+func (w *world) start() {
+	w.mu.Lock()
+	w.serial++
+	p := &process{world: w, id: w.serial, rand: rand.New(rand.NewPCG(uint64(w.serial), w.rand.Uint64()))}
+	w.processes = append(w.processes, p)
+	w.mu.Unlock()
+	p.dead, p.kill = context.WithCancel(w.ctx)
+	w.done.Go(p.live)
+}
+
+func (p *process) live() {
+	for p.dead.Err() == nil {
+		log, err := p.store.Open(p.dead, store.Options{Process: p.id})
+		if err != nil {
+			return
+		}
+		p.r, err = Open(p.dead, Options{
+			Log: gated{log, p}, Process: p.id, Lock: new(sync.Mutex), LeaseTTL: 10 * time.Second,
+			OnError: func(err error) { p.world.mu.Lock(); p.errs = append(p.errs, err); p.world.mu.Unlock() },
+		})
+		if err == nil {
+			break
+		}
+		log.Close()
+		time.Sleep(time.Second)
+		p.world.mu.Lock()
+		p.serial++
+		p.id = p.serial
+		p.world.mu.Unlock()
+	}
+	if p.dead.Err() != nil {
+		if p.r != nil {
+			p.r.Close(p.dead)
+		}
+		return
+	}
+	if p.kind.breaks != nil {
+		p.kind.breaks(p.r)
+	}
+	p.r.Do(p.dead, engine.SetQuota{Counted: "m", Quota: p.quota})
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() { p.call(rand.New(rand.NewPCG(uint64(p.id), uint64(i)))) })
+	}
+	callers.Wait()
+	p.r.Close(p.dead)
+}
+
+// call makes calls until the process is dead.
+func (p *process) call(rand *rand.Rand) {
+	for p.dead.Err() == nil {
+		time.Sleep(time.Duration(rand.IntN(8000)) * time.Millisecond)
+		p.gate()
+		by := engine.By{Span: account.Minute + int64(margin)}
+		wants := []engine.Want{{Name: engine.Name{Asked: "m", Counted: "m"}, Tokens: tokens.Count{Input: 10 + rand.IntN(100)}}}
+		var ids []account.ID
+		var out engine.Outcome
+		var err error
+		ctx, cancel := context.WithTimeout(p.dead, time.Duration(1+rand.IntN(30))*time.Second)
+		if rand.IntN(2) == 0 {
+			out, err = p.r.Do(ctx, engine.Admit{By: by, Wants: wants})
+			ids = out.Calls
+		} else {
+			c := engine.Enter{By: by, Deadline: p.r.Now().Instant + int64(20*time.Second), Options: [][]engine.Want{wants}}
+			if out, err = p.r.Do(ctx, c); err == nil && len(out.Ended) > 0 {
+				ids = out.Ended[0].Calls
+			}
+		}
+		cancel()
+		p.world.mu.Lock()
+		switch {
+		case err != nil:
+			p.failed++
+		case len(ids) == 0:
+			p.denied++
+		}
+		p.world.mu.Unlock()
+		if err != nil || len(ids) == 0 || p.dead.Err() != nil {
+			continue
+		}
+		from := time.Now()
+		p.world.mu.Lock()
+		p.hits = append(p.hits, hit{from, wants[0].Tokens.Input, p.id})
+		p.world.mu.Unlock()
+		select {
+		case <-time.After(time.Duration(rand.IntN(5000)) * time.Millisecond):
+		case <-p.dead.Done():
+		}
+		p.world.mu.Lock()
+		p.flying = append(p.flying, flight{from, time.Now()})
+		p.world.mu.Unlock()
+		if p.dead.Err() == nil {
+			p.gate()
+			p.r.Tell(engine.Settle{ID: ids[0], How: account.Committed, Used: wants[0].Tokens})
+		}
+	}
+}
+
+// worst returns the most that was used of the quota, of requests and tokens in a minute, and how
+// much of it on the whole.
+func (w *world) worst() (most float64, used float64) {
+	requests, sum, from := 0, 0, 0
+	for _, h := range w.hits {
+		requests++
+		sum += h.tokens
+		for !w.hits[from].at.After(h.at.Add(-time.Minute)) {
+			requests--
+			sum -= w.hits[from].tokens
+			from++
+		}
+		most = max(most, float64(requests)/float64(w.quota.MaxRPM))
+		if w.quota.MaxTPM > 0 {
+			most = max(most, float64(sum)/float64(w.quota.MaxTPM))
+		}
+	}
+	if w.quota.MaxInFlight > 0 {
+		most = max(most, float64(w.mostFlying())/float64(w.quota.MaxInFlight))
+	}
+	return most, float64(len(w.hits)) / (float64(w.quota.MaxRPM) * lasting.Minutes())
+}
+
+// mostFlying returns how many calls were in flight at once.
+func (w *world) mostFlying() (most int) {
+	for i := range w.flying {
+		n := 0
+		for k := range w.flying {
+			if at := w.flying[i].from; !w.flying[k].from.After(at) && w.flying[k].to.After(at) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+func quiet(seed uint64) memlog.Faults {
+	return memlog.Faults{Seed: seed, Latency: 2 * time.Millisecond}
+}
+
+var kinds = []kind{
+	{name: "calm", faults: quiet, bound: 1},
+	{name: "pauses", faults: quiet, pauses: true, bound: 1},
+	{name: "kills", faults: quiet, kills: true, bound: 1},
+	{name: "clock", faults: quiet, troubles: []memlog.Trouble{memlog.ClockSet}, bound: 1},
+	{name: "lost", faults: quiet, troubles: []memlog.Trouble{memlog.EndLost, memlog.Emptied}, bound: 1},
+	{name: "outages", faults: quiet, troubles: []memlog.Trouble{memlog.AllAway}, bound: 1},
+	{name: "hostile", faults: memlog.Hostile, bound: 1},
+	{name: "everything", faults: memlog.Hostile, pauses: true, kills: true, troubles: []memlog.Trouble{memlog.EndLost, memlog.Emptied, memlog.ClockSet, memlog.AllAway}, bound: 1},
+}
+
+func TestSim(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			breaches, sum := 0, 0.0
+			runs := seeds()
+			for seed := range uint64(runs) {
+				w := simulate(t, k, seed, 3)
+				most, used := w.worst()
+				sum += used
+				if most > k.bound {
+					breaches++
+					t.Logf("seed %d: %.2f of the quota (used %.2f, denied %d, failed %d, %d processes)", seed, most, used, w.denied, w.failed, len(w.processes))
+				}
+				if len(w.errs) > 0 && testing.Verbose() {
+					t.Logf("seed %d: %v", seed, w.errs[0])
+				}
+			}
+			fmt.Printf("%s: %d breaches in %d runs, %.3f used\n", k.name, breaches, runs, sum/float64(runs))
+		})
+	}
+}
