@@ -23,8 +23,8 @@ const (
 type life struct {
 	spokeAt   time.Time // when it sent something last
 	tickedAt  time.Time
-	ticks     *ask // the last Tick
-	buries    *ask // the last Gone
+	ticks     *ask      // the last Tick
+	buries    *ask      // the last Gone
 	joinedAt  time.Time // when its Join was heard
 	sayTimeAt time.Time // when it says the time to a newcomer; zero for not
 	watchedAt time.Time

@@ -92,6 +92,20 @@ type Replica struct {
 // Open joins those that share a log. It returns once the process knows what time it is there, and
 // may ask.
 func Open(ctx context.Context, options Options) (*Replica, error) {
+	r := newReplica(ctx, options)
+	if err := r.boot(ctx); err != nil {
+		r.stop()
+		return nil, err
+	}
+	r.start()
+	if err := r.await(ctx, func() bool { return r.status == here }); err != nil {
+		r.Close(ctx)
+		return nil, err
+	}
+	return r, nil
+}
+
+func newReplica(ctx context.Context, options Options) *Replica {
 	if options.LeaseTTL == 0 {
 		options.LeaseTTL = 30 * time.Second
 	}
@@ -102,21 +116,17 @@ func Open(ctx context.Context, options Options) (*Replica, error) {
 		asks: asks{of: make(map[int64]*ask)}, mine: make(map[account.ID]*record),
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if err := r.boot(ctx); err != nil {
-		r.stop()
-		return nil, err
-	}
+	return r
+}
+
+// start has a replica that was booted join, and go on until it is closed.
+func (r *Replica) start() {
 	r.mu.Lock()
 	r.join()
 	r.mu.Unlock()
 	for _, run := range []func(){r.send, r.follow, r.keep} {
 		r.done.Go(run)
 	}
-	if err := r.await(ctx, func() bool { return r.status == here }); err != nil {
-		r.Close(ctx)
-		return nil, err
-	}
-	return r, nil
 }
 
 // await waits until something is so. is is called with the lock held.

@@ -27,7 +27,9 @@ func (r *Replica) send() {
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 		sent := time.Now()
+		doubt := time.AfterFunc(r.timeout/2, func() { r.probe(ctx) })
 		news, err := r.log.Append(ctx, after, batch)
+		doubt.Stop()
 		cancel()
 		if err != nil {
 			r.unsent(flying, err)
@@ -39,6 +41,18 @@ func (r *Replica) send() {
 		if r.ctx.Err() != nil {
 			return
 		}
+	}
+}
+
+// probe asks whether the log is there, because an append has no answer yet. If it is, the append is
+// sent again, and nobody goes on with a share only because an answer got lost.
+func (r *Replica) probe(ctx context.Context) {
+	r.mu.Lock()
+	after := r.at
+	r.mu.Unlock()
+	sent := time.Now()
+	if news, err := r.log.Read(ctx, after, 0, 0); err == nil {
+		r.hear(after, news, nil, sent)
 	}
 }
 
