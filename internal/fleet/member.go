@@ -117,6 +117,10 @@ func (s *State) leave(m *Member, now account.Now) (ended []engine.Ended) {
 		ended = append(ended, o.Ended...)
 	}
 	m.Left = true
+	if m.asleep {
+		m.asleep = false
+		s.Engine.Sleep(m.Process, false)
+	}
 	s.bound()
 	return ended
 }
