@@ -22,16 +22,20 @@ const (
 func (r *Replica) follow() {
 	for r.ctx.Err() == nil {
 		r.mu.Lock()
-		after, behind := r.at, r.status == cutOff || r.status == catching || r.life.failures > 0
-		r.mu.Unlock()
-		wait := listen
-		if behind {
+		after, wait := r.at, listen
+		if r.status == cutOff || r.status == catching || r.life.failures > 0 {
 			wait = 0
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)
+		r.moved = cancel
+		r.mu.Unlock()
 		sent := time.Now()
 		news, err := r.log.Read(ctx, after, wait, 0)
+		moved := errors.Is(ctx.Err(), context.Canceled)
 		cancel()
+		if moved && err != nil {
+			continue
+		}
 		if r.hear(after, news, err, sent); err != nil {
 			r.pause(probe)
 		}
@@ -143,7 +147,7 @@ func (r *Replica) apply(entries []store.Entry) bool {
 // applyOne applies an entry to the state. A panic is returned as an error.
 func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
 	if r.poisoned.skips(e.At) {
-		return result{Entry: e, Result: fleet.Result{Kind: fleet.Damaged, Now: r.state.Now()}}, nil
+		return result{Entry: e, Result: fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: errSkipped}}, nil
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -182,7 +186,7 @@ func (r *Replica) finish(results []result) {
 	for i := range results {
 		is := &results[i]
 		r.volume += len(is.Entry.Command) + entrySize
-		if is.Kind == fleet.Damaged && is.Err != nil {
+		if is.Kind == fleet.Damaged && is.Err != errSkipped {
 			r.tell(fmt.Errorf("entry %d of the log: %w", is.At.Seq, is.Err))
 		}
 		if is.Kind == fleet.Applied {
@@ -212,6 +216,11 @@ func (r *Replica) answerOwn(is *result) {
 	a := r.asks.of[is.N]
 	switch {
 	case is.Kind == fleet.Repeated:
+		return
+	case is.Kind == fleet.Damaged:
+		if a != nil {
+			r.settle(a, answer{err: is.Err})
+		}
 		return
 	case is.Kind != fleet.Applied:
 		if a != nil {

@@ -129,6 +129,7 @@ func (r *Replica) takeOver(s *fleet.State, at store.Position, lost bool) {
 		r.life.wasCutOff = true
 	}
 	r.swap(s, at)
+	r.moved()
 	if r.status != joining {
 		r.status = catching
 	} else if s.Member(r.process) == nil {
@@ -212,6 +213,7 @@ func (r *Replica) begun(stood, at store.Position) {
 		return
 	}
 	r.at = at
+	r.moved()
 	if r.status == cutOff {
 		r.life.wasCutOff = true
 	}

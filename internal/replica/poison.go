@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,6 +32,9 @@ func (e *PoisonError) Error() string {
 
 // Unwrap returns the cause.
 func (e *PoisonError) Unwrap() error { return e.Cause }
+
+// errSkipped is the error of a command that panics.
+var errSkipped = errors.New("the command cannot be applied")
 
 func (p *poisoned) skips(at store.Position) bool { return p.times[at] > 1 }
 

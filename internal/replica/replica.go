@@ -73,6 +73,7 @@ type Replica struct {
 	status    status
 	err       error         // why the log is away
 	changed   chan struct{} // closed and made anew when something has changed that others wait for
+	moved     func()        // ends a read from a place where the process does not stand any more
 	wake      chan struct{} // has the sender look
 	look      chan struct{} // has the keeper look
 	asks      asks
@@ -112,7 +113,7 @@ func newReplica(ctx context.Context, options Options) *Replica {
 	r := &Replica{
 		options: options, log: options.Log, process: options.Process,
 		timeout: store.TraitsOf(options.Log).Timeout,
-		changed: make(chan struct{}), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		changed: make(chan struct{}), moved: func() {}, wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		asks: asks{of: make(map[int64]*ask)}, mine: make(map[account.ID]*record),
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
