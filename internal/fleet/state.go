@@ -60,6 +60,11 @@ func (s *State) Apply(e *store.Entry) Result {
 	if err != nil {
 		return Result{Kind: Damaged, Now: s.clock.last, Err: err}
 	}
+	return s.ApplyCommand(e, c)
+}
+
+// ApplyCommand is Apply for an entry whose command was decoded.
+func (s *State) ApplyCommand(e *store.Entry, c Command) Result {
 	m := s.members.of[e.Process]
 	join, joins := c.(Join)
 	switch {

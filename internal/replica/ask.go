@@ -16,7 +16,6 @@ type ask struct {
 	command fleet.Command
 	bytes   []byte
 	fact    *record     // that it tells
-	waits   bool        // its waiter stands in line
 	since   time.Time   // when it was asked first
 	done    chan answer // of one
 }
@@ -34,7 +33,8 @@ type answer struct {
 type asks struct {
 	last  int64
 	of    map[int64]*ask
-	queue []*ask // to be sent
+	queue []*ask         // to be sent
+	lined map[int64]bool // by number, those whose waiters stand in line
 }
 
 // put numbers a command and has it sent.
@@ -55,6 +55,7 @@ func (r *Replica) number(a *ask) {
 // settle ends an ask.
 func (r *Replica) settle(a *ask, is answer) {
 	delete(r.asks.of, a.n)
+	delete(r.asks.lined, a.n)
 	a.answer(is)
 }
 
@@ -79,6 +80,7 @@ func (s *asks) open() []*ask {
 // drop forgets an ask that was not sent, or whose outcome nobody wants.
 func (s *asks) drop(a *ask) {
 	delete(s.of, a.n)
+	delete(s.lined, a.n)
 	s.queue = slices.DeleteFunc(s.queue, func(other *ask) bool { return other == a })
 }
 

@@ -120,7 +120,6 @@ func (r *Replica) advance(after store.Position, news *store.News, sent time.Time
 type result struct {
 	*store.Entry
 	fleet.Result
-	before *record // of the call that it settles
 }
 
 // apply applies entries, and hands the outcomes on. It reports whether all of them were applied.
@@ -155,30 +154,32 @@ func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
 		}
 	}()
 	is.Entry = e
-	if len(e.Command) > 0 {
-		is.before = r.settledBy(e)
+	c, err := fleet.Decode(e.Command)
+	if err != nil {
+		is.Result = fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: err}
+		return is, nil
 	}
-	is.Result = r.state.Apply(e)
-	if is.Kind == fleet.Applied {
-		r.journal.note(e.Process, e.N, &is.Result, r.state.Engine, is.before)
+	settled := r.settledBy(c)
+	if is.Result = r.state.ApplyCommand(e, c); is.Kind == fleet.Applied {
+		r.journal.note(e.Process, e.N, &is.Result, r.state.Engine, settled)
 	}
 	return is, nil
 }
 
-// settledBy returns the record of the call that an entry settles.
-func (r *Replica) settledBy(e *store.Entry) *record {
-	c, err := fleet.Decode(e.Command)
-	if err != nil {
+// settledBy returns the call that a command ends, as it is before, to be told.
+func (r *Replica) settledBy(c fleet.Command) *engine.Charged {
+	verb, _ := c.(fleet.Verb)
+	settle, is := verb.Command.(engine.Settle)
+	if !is {
 		return nil
 	}
-	if verb, is := c.(fleet.Verb); is {
-		if settle, is := verb.Command.(engine.Settle); is {
-			if call := r.state.Engine.Call(settle.ID); call != nil {
-				return recordOf(call)
-			}
-		}
+	call := r.state.Engine.Call(settle.ID)
+	if call == nil {
+		return nil
 	}
-	return nil
+	fact := recordOf(call).tell(r.state.Now().Instant)
+	fact.Open, fact.Hold, fact.How, fact.Used, fact.Cost = false, 0, settle.How, settle.Used, settle.Cost
+	return &fact
 }
 
 // finish hands on what came of entries.
@@ -204,7 +205,7 @@ func (r *Replica) finish(results []result) {
 	}
 	if len(results) > 0 {
 		r.poisoned.row = 0
-		r.journal.forget(r.state.Now().Instant - 2*r.state.Engine.Span())
+		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
 		r.change()
 	}
 }
@@ -242,7 +243,7 @@ func (r *Replica) answerOwn(is *result) {
 	}
 	o := is.Outcome
 	if o.Waits {
-		a.waits = true
+		r.asks.lined[a.n] = true
 		return
 	}
 	if verb, is := a.command.(fleet.Verb); is {

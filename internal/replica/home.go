@@ -33,6 +33,7 @@ func (r *Replica) comeHome(me *fleet.Member) {
 	for _, a := range waiting {
 		delete(r.asks.of, a.n)
 	}
+	clear(r.asks.lined)
 	if me == nil || me.Left {
 		r.put(r.joinCommand())
 	}
@@ -93,12 +94,12 @@ func (r *Replica) tellFacts() {
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
-		for _, c := range r.life.journal.missing(r.state, instant, lost-2*span) {
+		for _, c := range r.life.journal.missing(r.state, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {
 				r.put(fleet.Verb{Command: c})
 			}
 		}
-		r.life.journal = nil
+		r.life.journal = journal{}
 	}
 	for _, id := range sortedIDs(r.mine) {
 		k := r.mine[id]
@@ -171,7 +172,8 @@ func (r *Replica) found(a *ask) bool {
 			return true
 		}
 	case engine.Enter:
-		if a.waits = r.state.Engine.Waiter(r.process, a.n) != nil; a.waits {
+		if r.state.Engine.Waiter(r.process, a.n) != nil {
+			r.asks.lined[a.n] = true
 			return true
 		}
 		for i, wants := range c.Options {

@@ -156,14 +156,7 @@ func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 	}
 }
 
-func (r *Replica) waits() bool {
-	for _, a := range r.asks.of {
-		if a.waits {
-			return true
-		}
-	}
-	return false
-}
+func (r *Replica) waits() bool { return len(r.asks.lined) > 0 }
 
 // tick has what is due happen, if waiters of this process may be served by it: at once where the
 // next is one of its own, after a silence otherwise.

@@ -118,12 +118,11 @@ func (r *Replica) load(stood store.Position, lost bool) {
 // takeOver has the process go on from an image.
 func (r *Replica) takeOver(s *fleet.State, at store.Position, lost bool) {
 	if lost {
-		if r.life.lostAt == 0 || r.life.journal == nil {
-			r.life.lostAt, r.life.journal = r.clock.expected(), r.journal
-		} else {
-			r.life.journal = append(r.life.journal, r.journal...)
+		if r.life.lostAt == 0 {
+			r.life.lostAt = r.clock.expected()
 		}
-		r.journal = nil
+		r.life.journal.bytes = append(r.life.journal.bytes, r.journal.bytes...)
+		r.journal = journal{}
 	}
 	if r.status == cutOff {
 		r.life.wasCutOff = true

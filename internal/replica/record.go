@@ -2,11 +2,13 @@ package replica
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
+	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
 // record is what is known of a call, so that it can be told as a fact.
@@ -44,48 +46,43 @@ func (k *record) end(c engine.Settle) {
 	k.fact.Open, k.fact.How, k.fact.Used, k.fact.Cost = false, c.How, c.Used, c.Cost
 }
 
-// journal is what was applied within a window, to be told where a log was lost. An entry is known
-// to a log that has heard its process say a number as great.
-type journal []entry
-
-type entry struct {
-	process, n int64
-	at         int64          // the instant
-	fact       *record        // of a call, or
-	setting    engine.Command // a command that is to be told as it is
+// journal is what was applied within a window, as bytes, to be told where a log was lost. An entry is
+// known to a log that has heard its process say a number as great.
+type journal struct {
+	bytes  []byte
+	before int // bytes of what is older than half a window, and of
+	half   int64
 }
 
-// note adds what an entry has brought about.
-func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ended *record) {
-	verb, is := r.Command.(fleet.Verb)
-	add := func(fact *record, setting engine.Command) {
-		*j = append(*j, entry{process, n, r.Now.Instant, fact, setting})
-	}
-	calls := r.Outcome.Calls
-	for i := range r.Outcome.Ended {
-		calls = append(calls[:len(calls):len(calls)], r.Outcome.Ended[i].Calls...)
-	}
-	for _, id := range calls {
+// note adds what an entry has brought about. ended is the call that it has settled.
+func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ended *engine.Charged) {
+	add := func(c engine.Command) { j.add(process, n, r.Now.Instant, c) }
+	for _, id := range r.Outcome.Calls {
 		if c := e.Call(id); c != nil {
-			add(recordOf(c), nil)
+			add(recordOf(c).tell(r.Now.Instant))
 		}
 	}
+	for i := range r.Outcome.Ended {
+		for _, id := range r.Outcome.Ended[i].Calls {
+			if c := e.Call(id); c != nil {
+				add(recordOf(c).tell(r.Now.Instant))
+			}
+		}
+	}
+	verb, is := r.Command.(fleet.Verb)
 	if !is || r.Outcome.Ignored {
 		return
 	}
 	switch c := verb.Command.(type) {
 	case engine.Settle:
 		if ended != nil {
-			ended.end(c)
-			add(ended, nil)
+			add(*ended)
 		}
-	case engine.Charged:
-		add(&record{fact: c, at: r.Now.Instant - c.Ago}, nil)
 	case engine.Record:
-		add(&record{at: r.Now.Instant, fact: recorded(&c, process, n)}, nil)
+		add(recorded(&c, process, n))
 	case engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
 	default:
-		add(nil, c)
+		add(c)
 	}
 }
 
@@ -94,29 +91,50 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 	return engine.Charged{ID: account.ID{Process: process, N: n}, Name: c.Name, Tokens: c.Used, Used: c.Used, Most: c.Cost, Cost: c.Cost}
 }
 
-// forget forgets what was applied before the cut.
-func (j *journal) forget(cut int64) {
-	n := 0
-	for n < len(*j) && (*j)[n].at < cut {
-		n++
-	}
-	if n > len(*j)/2 {
-		*j = slices.Clone((*j)[n:])
-	}
+func (j *journal) add(process, n, at int64, c engine.Command) {
+	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(j.bytes, process), n), at)
+	size := len(b)
+	b = c.Append(append(b, 0, 0, 0, 0))
+	binary.BigEndian.PutUint32(b[size:], uint32(len(b)-size-4))
+	j.bytes = b
 }
 
-// missing returns what a state does not know, to be told to it.
-func (j journal) missing(s *fleet.State, instant, cut int64) (commands []engine.Command) {
+// forget forgets, a half at a time, what was applied more than a window before an instant.
+func (j *journal) forget(instant, window int64) {
+	if instant-j.half < window {
+		return
+	}
+	j.bytes = append([]byte(nil), j.bytes[j.before:]...)
+	j.before, j.half = len(j.bytes), instant
+}
+
+// missing returns what a state does not know, to be told to it: settings in their order, and then
+// facts.
+func (j *journal) missing(s *fleet.State, instant, cut int64) (commands []engine.Command) {
 	var facts []engine.Charged
-	for i := range j {
-		k := &j[i]
-		if m := s.Member(k.process); m != nil && m.N >= k.n || k.at < cut {
+	for rest := j.bytes; len(rest) > 0; {
+		var process, n, at int64
+		for _, to := range [...]*int64{&process, &n, &at} {
+			value, size := binary.Varint(rest)
+			*to, rest = value, rest[size:]
+		}
+		size := binary.BigEndian.Uint32(rest)
+		data := rest[4 : 4+size]
+		rest = rest[4+size:]
+		if m := s.Member(process); m != nil && m.N >= n || at < cut {
 			continue
 		}
-		if k.fact != nil {
-			facts = append(facts, k.fact.tell(instant))
+		c, err := engine.Decode(data)
+		if err != nil {
+			continue // out of range, so nobody could apply it
+		}
+		if fact, is := c.(engine.Charged); is {
+			if fact.Ago += max(instant-at, 0); fact.Open && fact.Hold > 0 {
+				fact.Hold = max(fact.Hold-(instant-at), 1)
+			}
+			facts = append(facts, fact)
 		} else {
-			commands = append(commands, k.setting)
+			commands = append(commands, c)
 		}
 	}
 	slices.SortStableFunc(facts, compareFacts)

@@ -114,7 +114,7 @@ func newReplica(ctx context.Context, options Options) *Replica {
 		options: options, log: options.Log, process: options.Process,
 		timeout: store.TraitsOf(options.Log).Timeout,
 		changed: make(chan struct{}), moved: func() {}, wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
-		asks: asks{of: make(map[int64]*ask)}, mine: make(map[account.ID]*record),
+		asks: asks{of: make(map[int64]*ask), lined: make(map[int64]bool)}, mine: make(map[account.ID]*record),
 	}
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return r
