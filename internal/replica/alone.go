@@ -37,7 +37,7 @@ type charge struct {
 // leave has the process go on without the log.
 func (r *Replica) leave() {
 	r.status = cutOff
-	fresh := time.Since(r.contact) <= contactGap
+	fresh := time.Since(r.life.currentAt) <= contactGap
 	if r.alone == nil {
 		r.alone = new(alone)
 	}

@@ -113,6 +113,9 @@ func (r *Replica) advance(after store.Position, news *store.News, sent time.Time
 	}
 	r.clock.reply(r.state.TimeOf(news.Now), news.Now.Wall, sent)
 	r.life.stamp, r.life.stampedAt = news.Now, time.Now()
+	if sent.After(r.life.currentAt) {
+		r.life.currentAt = sent
+	}
 	r.caughtUp()
 }
 

@@ -32,7 +32,8 @@ type life struct {
 	stamp     store.Stamp // of the last reply
 	stampedAt time.Time
 
-	failures  int // since the last answer
+	currentAt time.Time // when the last request was sent whose answer had all news
+	failures  int       // since the last answer
 	failedAt  time.Time
 	outageAt  int64 // the instant of the last Outage
 	answered  int64 // the Outage that it has answered
