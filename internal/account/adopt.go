@@ -8,23 +8,33 @@ import (
 
 // Mirrors reports whether the account counts what its usage shows: a program may put other entries
 // or another day there, by hand.
-func (a *Account) Mirrors() bool {
+func (a *Account) Mirrors() bool { return a.usage.DayCount == a.dayWas && a.mirrorsEntries() }
+
+// mirrorsEntries is Mirrors but for the counts of the day.
+func (a *Account) mirrorsEntries() bool {
 	u := a.usage
-	return u.DayStart == a.started && u.DayCount == a.dayWas && a.requests.Backs(u.Requests) && a.tokens.Backs(u.Tokens)
+	return u.DayStart == a.started && a.requests.Backs(u.Requests) && a.tokens.Backs(u.Tokens)
 }
 
-// Adopt has the account count what a usage shows, which was made by hand or read from a file; it is
-// the account's own from then on. day is the day that begins at its DayStart. keeps reports whether
-// the charge of an open call is among the entries, if it has not left the minute; open visits these
+// Adopt has the account count what a usage shows, which was made by hand; it is the account's own
+// from then on. day is the day that begins at its DayStart. keeps reports whether the charge of an
+// open call is among the entries, if it has not left the minute nor was forgotten; open visits these
 // calls.
 func (a *Account) Adopt(u *Usage, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
-	a.AdoptPrepared(u, Prepare(u.Requests, u.Tokens, now), day, now, span, open, keeps)
+	known := a.Save()
+	a.AdoptPrepared(u, Prepare(u.Requests, u.Tokens, now), day, now, span, open, func(c *Charge) bool { return known.Has(c) && keeps(c) })
+	a.Refresh(now, span)
 }
 
-// AdoptPrepared is Adopt for a usage whose entries were prepared, for this once.
+// AdoptPrepared is Adopt for a usage whose entries were prepared, for this once. It leaves in what
+// has expired, and keeps reports also on charges that were forgotten.
 func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
 	if u == a.usage && u.DayCount != a.dayWas && u.DayCount <= 0 {
 		u.DayTokens = 0 // a program that clears the requests of the day by hand means the tokens, too
+	}
+	if u == a.usage && a.mirrorsEntries() { // it has changed the counts of the day alone
+		a.days, a.dayWas = a.Day.serial, u.DayCount
+		return
 	}
 	was := a.Meter
 	a.Meter = Meter{Window: p.window, InFlight: was.InFlight, usage: u, day: &a.Day, epoch: was.epoch + 1}
@@ -40,12 +50,11 @@ func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span i
 	a.repace(now, span)
 	for c := range open {
 		for charge := range c.Charges {
-			if charge.Meter == &a.Meter && charge.epoch == was.epoch && keeps(charge) {
+			if charge.Meter == &a.Meter && keeps(charge) {
 				charge.readopt(now)
 			}
 		}
 	}
-	a.Refresh(now, span)
 }
 
 // readopt finds the charge again among the entries that its meter has taken over.

@@ -50,7 +50,9 @@ func (d *Day) roll(wall int64) {
 	case wall < d.Begin:
 		d.start(wall)
 	case wall >= d.End:
-		d.ended = d.End
+		if d.isUsed() {
+			d.ended = d.End
+		}
 		d.serial++
 		d.start(wall)
 		d.of.followDay()
@@ -63,7 +65,7 @@ func (d *Day) roll(wall int64) {
 // takes reports whether a charge of an earlier time counts to the present day: not one of a day
 // that is over.
 func (d *Day) takes(wall int64) bool {
-	return wall >= d.ended && (d.zone == nil || wall >= d.Begin || !d.isUsed())
+	return wall >= d.ended && (d.zone == nil || wall >= d.zone.Day.Begin)
 }
 
 // isUsed reports whether anything counts in the day.

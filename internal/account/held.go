@@ -165,6 +165,21 @@ func (h *Held) keep(a *Account, ask *Ask, u *Use, r Reserve, left int64, now Now
 	}
 }
 
+// JoinReports adds the usage of others of a model that turned out to be the same: of each limit the
+// more.
+func (a *Account) JoinReports(other *external.Usage) {
+	if other == nil {
+		return
+	}
+	u := *other
+	for of := range u {
+		if a.Reports != nil && a.Reports[of].Amount > u[of].Amount {
+			u[of] = a.Reports[of]
+		}
+	}
+	a.Report(&u)
+}
+
 // ReportLasts returns until when something is held back that a provider reports now: an instant for
 // the minute, in UnixNano for the day.
 func (a *Account) ReportLasts(of state.Dimension, report *observation.Limit, span int64, now Now) int64 {

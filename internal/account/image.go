@@ -25,9 +25,9 @@ const (
 	hasAll = 1<<iota - 1
 )
 
-// AppendImage appends the account as bytes from which ReadAccount makes one that decides in the same
-// way from then on. Its name, its quota and its calls are not among them, and neither is what only
-// this process knows. The account must have been pruned at the cut of the last moment.
+// AppendImage appends the account as bytes from which ReadAccount makes one that decides in the
+// same way from then on. Its name, its quota and its calls are not among them, and neither is what
+// only this process knows. The account must have been pruned at the cut of the last moment.
 func (a *Account) AppendImage(to []byte, last Now, span int64) []byte {
 	var has uint64
 	for i, is := range [...]bool{

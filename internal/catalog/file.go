@@ -35,30 +35,44 @@ func (c *Catalog) Stored() (f File, supplied map[string]bool) {
 	return f, supplied
 }
 
-// Loaded takes over a file, below what the program said. What it says was learned counts where the
-// limiter learns. What was learned of a model that had no quota does not stand beside one that
-// covers it now. Loaded returns only what it changed.
+// Loaded takes over a file, below what the program said. It returns only what it changed. A file of
+// very many quotas may be taken over in steps instead: by LoadPools, LoadQuota for each name in
+// order, and LoadEnd.
 func (c *Catalog) Loaded(f *File, learns bool) (changes []Change) {
-	c.loadPools(f.Pools)
-	say := func(name string, what func(said *provenance.Quotas)) {
-		before := len(changes)
-		changes = c.say(changes, name, what)
-		said := slices.DeleteFunc(changes[before:], func(change Change) bool { return !change.Changed() })
-		changes = changes[:before+len(said)]
-	}
+	c.LoadPools(f.Pools)
 	for _, name := range slices.Sorted(maps.Keys(f.Quotas)) {
-		say(name, func(said *provenance.Quotas) { said.Loaded(name, f.Quotas[name], f.Said[name], learns) })
+		changes = c.LoadQuota(changes, name, f.Quotas[name], f.Said[name], learns)
 	}
-	for _, name := range c.said.Alone() {
-		if _, covered := c.quotas[c.sharedCover(name)]; covered && !state.IsPool(name) {
-			say(name, func(said *provenance.Quotas) { said.Forget(name) })
-		}
-	}
-	return changes
+	return c.LoadEnd(changes)
 }
 
-// loadPools takes over the members of the pools of a file.
-func (c *Catalog) loadPools(pools map[string][]string) {
+// LoadQuota takes over the quota of one name, and appends what that changed. What the file says was
+// learned counts where the limiter learns.
+func (c *Catalog) LoadQuota(to []Change, name string, q state.Quota, from state.Said, learns bool) []Change {
+	return c.sayChanged(to, name, func(said *provenance.Quotas) { said.Loaded(name, q, from, learns) })
+}
+
+// LoadEnd ends a Load: what was learned of a model that had no quota does not stand beside one that
+// covers it now. It appends what that changed.
+func (c *Catalog) LoadEnd(to []Change) []Change {
+	for _, name := range c.said.Alone() {
+		if _, covered := c.quotas[c.sharedCover(name)]; covered && !state.IsPool(name) {
+			to = c.sayChanged(to, name, func(said *provenance.Quotas) { said.Forget(name) })
+		}
+	}
+	return to
+}
+
+// sayChanged is say, and appends only what has changed.
+func (c *Catalog) sayChanged(to []Change, name string, what func(said *provenance.Quotas)) []Change {
+	before := len(to)
+	to = c.say(to, name, what)
+	said := slices.DeleteFunc(to[before:], func(change Change) bool { return !change.Changed() })
+	return to[:before+len(said)]
+}
+
+// LoadPools takes over the members of the pools of a file.
+func (c *Catalog) LoadPools(pools map[string][]string) {
 	for name, models := range pools {
 		if _, gone := c.gone.Get(name); state.IsPool(name) && !gone {
 			c.need(name).file = pooling.New(models)

@@ -32,9 +32,33 @@ type Request struct {
 	Nearest string       // the end of the reason then
 }
 
+// Passes reports whether requests of one model pass together. sure is false where only Judge can
+// say. It changes nothing.
+func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) (passes, sure bool) {
+	a, cut := t.Account, now.Instant-span
+	if a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.IsShown() && e.places.len >= e.places.most {
+		return false, false
+	}
+	passes, sure = verdict.Admits(a, c, cut, now)
+	for i := 0; passes && i < len(t.Pools); i++ {
+		pool := t.Pools[i]
+		if passes, sure = verdict.Admits(pool, c, cut, now); pool.Waiting > 0 {
+			return false, false
+		}
+	}
+	return passes, sure
+}
+
 // Judge decides on requests that are to pass together, and behind those that wait. It changes
-// nothing. items is room for what is asked of each account, and returned filled.
+// nothing. items is room for what is asked of each account, and returned filled; but a single
+// request that passes leaves it empty, which saves most of the time.
 func (e *Engine) Judge(items []verdict.Item, by *By, reqs []Request, now account.Now) ([]verdict.Item, verdict.Verdict) {
+	if len(reqs) == 1 {
+		c := state.Cost{Requests: 1, Count: reqs[0].Tokens}
+		if passes, _ := e.Passes(&reqs[0].Target, &c, by.Span, now); passes {
+			return items[:0], verdict.Pass(reqs[0].Account)
+		}
+	}
 	items = e.itemize(items[:0], by, reqs, now)
 	v := verdict.Judge(items, e.held(), now)
 	e.bound(items, reqs, &v)
@@ -171,26 +195,31 @@ func (e *Engine) Admit(into []*account.Call, by *By, reqs []Request, now account
 	}
 	into = e.charge(into, by, reqs, now)
 	if e.lines.Waiting() > 0 {
-		e.lines.Passed(e.items, by.Class)
+		e.lines.Passed(e.items, by.Class) // one that needed no items is asked of accounts without a line
 		e.lines.Serve(now)
 	}
 	return into, v
 }
 
-// Items returns what the last Admit asked of each account.
+// Items returns what the last Admit asked of each account, as Judge does.
 func (e *Engine) Items() []verdict.Item { return e.items }
 
 // see notes that a class with a reserve asks, and brings the accounts in order.
 func (e *Engine) see(class string, reqs []Request, now account.Now) {
 	reserves := e.hasReserve(class)
 	for i := range reqs {
-		for a := range reqs[i].accounts {
-			a.Refresh(now, e.span)
-			if reserves && a.Name != "" {
-				u := a.NeedUse(class)
-				u.SeenAt = max(u.SeenAt, now.Instant, 1)
-			}
+		e.seeOne(reqs[i].Account, class, reserves, now)
+		for _, pool := range reqs[i].Pools {
+			e.seeOne(pool, class, reserves, now)
 		}
+	}
+}
+
+func (e *Engine) seeOne(a *account.Account, class string, reserves bool, now account.Now) {
+	a.Refresh(now, e.span)
+	if reserves && a.Name != "" {
+		u := a.NeedUse(class)
+		u.SeenAt = max(u.SeenAt, now.Instant, 1)
 	}
 }
 
@@ -201,18 +230,6 @@ func (e *Engine) hasReserve(class string) bool {
 		}
 	}
 	return false
-}
-
-// accounts visits those that the request charges.
-func (r *Request) accounts(yield func(*account.Account) bool) {
-	if !yield(r.Account) {
-		return
-	}
-	for _, a := range r.Pools {
-		if !yield(a) {
-			return
-		}
-	}
 }
 
 // charge charges requests that pass. Those whose models have usage go first, so that none of these
@@ -262,9 +279,8 @@ func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) 
 		u.SeenAt = max(u.SeenAt, now.Instant, 1)
 	}
 	wasShown := a.IsShown()
-	if c.ChargeTo(a, payer, now, e.span) {
-		e.lines.Mark(a)
-	}
+	c.ChargeTo(a, payer, now, e.span)
+	e.lines.Mark(a) // it may have eased a limit, or keep somebody out who now waits for another one
 	if !wasShown {
 		e.observer.Shown(a)
 	}

@@ -5,10 +5,34 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/lines"
 )
 
-// Adopt has the account of a counted name count what a usage shows, which was made by hand or read
-// from a file: see account.Adopt. Serve follows.
+// Adopt has the account of a counted name count what a usage shows, which was made by hand: see
+// account.Adopt. Serve follows.
 func (e *Engine) Adopt(counted string, u *account.Usage, day account.Span, keeps func(*account.Charge) bool, now account.Now) {
-	e.AdoptPrepared(counted, u, account.Prepare(u.Requests, u.Tokens, now), day, keeps, now)
+	a := e.need(counted)
+	a.Adopt(u, day, now, e.span, e.openOf(a), keeps)
+	e.adopted(a)
+}
+
+// AdoptPrepared is Adopt for a usage whose entries were prepared: see account.AdoptPrepared.
+func (e *Engine) AdoptPrepared(counted string, u *account.Usage, p *account.Prepared, day account.Span, keeps func(*account.Charge) bool, now account.Now) *account.Account {
+	a := e.need(counted)
+	a.AdoptPrepared(u, p, day, now, e.span, e.openOf(a), keeps)
+	e.adopted(a)
+	return a
+}
+
+// openOf visits the open calls, some of which may have charged an account.
+func (e *Engine) openOf(a *account.Account) func(func(*account.Call) bool) {
+	if a.InFlight == 0 {
+		return func(func(*account.Call) bool) {}
+	}
+	return e.Open
+}
+
+func (e *Engine) adopted(a *account.Account) {
+	if !e.Catalog.IsListed(a.Name) {
+		e.places.use(a)
+	}
 }
 
 // Hide forgets the usage of a counted name, which is not shown any more.

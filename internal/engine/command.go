@@ -44,7 +44,6 @@ const (
 	kindSetMaxModels
 	kindAdvance
 	kindCharged
-	kindTell
 	kindEnd
 )
 
@@ -55,7 +54,7 @@ var readers = [kindEnd]func(*wire.Reader) Command{
 	kindRemoveQuota: readRemoveQuota, kindSetAccount: readSetAccount, kindAddProfile: readAddProfile,
 	kindLearn: readLearn, kindForgetLearned: readForgetLearned, kindSetPool: readSetPool,
 	kindRemovePool: readRemovePool, kindLoaded: readLoaded, kindSetClasses: readSetClasses,
-	kindSetMaxModels: readSetMaxModels, kindAdvance: readAdvance, kindCharged: readCharged, kindTell: readTell,
+	kindSetMaxModels: readSetMaxModels, kindAdvance: readAdvance, kindCharged: readCharged,
 }
 
 // Decode reads the bytes of one command. It accepts only what Append writes for a command whose

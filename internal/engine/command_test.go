@@ -145,7 +145,7 @@ func hostile() []engine.Command {
 		engine.AddProfile{Profile: catalog.Profile{Rows: []catalog.Row{{Name: "a", Group: "g"}, {Name: "a", Group: "g"}, {Name: "", Group: ""}}}},
 		engine.Cool{Name: name(state.PoolName("all")), Until: 1 << 62, Cause: "caller"}, engine.Cool{Name: name(state.OtherAccount), Until: 1 << 62},
 		observe, engine.Observe{Name: name(state.PoolName("all")), Span: hour, Report: observe.Report},
-		engine.Tell{Name: name(""), Limits: observe.Report.Limits}, engine.Tell{Name: name("a"), Limits: observe.Report.Limits},
+
 		engine.Refuse{Name: name("a"), Refusal: found.Refusal{Took: 1 << 62, Wait: 1 << 62}},
 		engine.Refuse{Name: name("f-1"), Refusal: found.Refusal{Overload: true, Took: 1 << 62, Wait: 1 << 62}},
 		engine.Settle{ID: account.ID{Process: 1, N: 1}, Used: most, Cost: money.Max}, engine.Arrive{ID: account.ID{Process: 1}, At: math.MinInt64},
@@ -252,13 +252,7 @@ func FuzzReadImage(f *testing.F) {
 			return
 		}
 		checkImage(t, e)
-		_, l := lived(1, 0)
-		l.e, l.now = e, e.Last()
-		for i := range 30 {
-			for _, is := range l.entries() {
-				e.Apply(is.now, is.process, 1e6+int64(i), is.command)
-			}
-		}
+		goOn(e, newLife(1, e), 30)
 		checkImage(t, e)
 	})
 }

@@ -33,7 +33,7 @@ func readCool(r *wire.Reader) Command {
 }
 
 func (c Cool) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	o.Counted = e.Cool(c.Counted, c.Asked, c.Until, c.Cause, now)
+	o.Done = e.Cool(c.Counted, c.Asked, c.Until, c.Cause, now)
 	return o
 }
 
@@ -55,7 +55,7 @@ func (c Observe) Append(to []byte) []byte {
 	for _, n := range c.Report.Counted {
 		to = wire.AppendUint(to, uint64(n))
 	}
-	return wire.AppendInt(to, c.Report.SentAt)
+	return wire.AppendBool(wire.AppendInt(to, c.Report.SentAt), c.Report.Learns)
 }
 
 func readObserve(r *wire.Reader) Command {
@@ -65,7 +65,7 @@ func readObserve(r *wire.Reader) Command {
 	for i := range c.Report.Counted {
 		c.Report.Counted[i] = int(r.UpTo(math.MaxInt))
 	}
-	c.Report.SentAt = r.Within(-farthest, farthest)
+	c.Report.SentAt, c.Report.Learns = r.Within(-farthest, farthest), r.Bool()
 	return c
 }
 
@@ -98,26 +98,7 @@ func readCost(r *wire.Reader) state.Cost {
 
 func (c Observe) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	e.Observe(&t, &c.Report, c.Span, now)
-	return o
-}
-
-// Tell is Engine.Tell: the provider reports its limits of the minute.
-type Tell struct {
-	Name
-	Limits observation.Limits
-}
-
-// Append appends the command.
-func (c Tell) Append(to []byte) []byte {
-	return appendLimits(c.Name.append(wire.AppendUint(to, kindTell)), &c.Limits)
-}
-
-func readTell(r *wire.Reader) Command { return Tell{Name: readName(r), Limits: readLimits(r)} }
-
-func (c Tell) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	t := e.Resolve(c.Counted, c.Asked)
-	o.Counted = e.Tell(&t, &c.Limits, now)
+	o.Done = e.Observe(&t, &c.Report, c.Span, nil, now)
 	return o
 }
 
@@ -141,7 +122,7 @@ func readRefuse(r *wire.Reader) Command {
 
 func (c Refuse) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	o.Counted = e.Refuse(&t, c.Refusal, now)
+	o.Done = e.Refuse(&t, c.Refusal, now)
 	return o
 }
 

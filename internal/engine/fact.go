@@ -7,9 +7,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// Charged is a fact: a call was admitted elsewhere, or by a command that is lost. It decides nothing,
-// and charges above any limit. Several processes may tell the same call, one after another: it only
-// goes on, from open to how it ended.
+// Charged is a fact: a call was admitted elsewhere, or by a command that is lost. It decides
+// nothing, and charges above any limit. Several processes may tell the same call, one after
+// another: it only goes on, from open to how it ended.
 type Charged struct {
 	ID account.ID
 	Name
@@ -53,6 +53,7 @@ func readCharged(r *wire.Reader) Command {
 	return c
 }
 
+// A call that was told, and is not open any more, has ended.
 func (c Charged) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	call := e.Call(c.ID)
 	switch {
@@ -80,6 +81,10 @@ func (e *Engine) chargePast(c *Charged, now account.Now) *account.Call {
 	charge := func(a *account.Account) {
 		a.Refresh(now, e.span)
 		payer, wasShown := e.payer(a, c.Most, now), a.IsShown()
+		if e.hasReserve(c.Class) {
+			u := a.NeedUse(c.Class)
+			u.SeenAt = max(u.SeenAt, at, 1)
+		}
 		if call.ChargePast(a, payer, now, e.span) {
 			e.lines.Mark(a)
 		}
@@ -105,13 +110,13 @@ func (e *Engine) chargePast(c *Charged, now account.Now) *account.Call {
 	return call
 }
 
-// told remembers the calls that facts have told, the oldest first, for as long as others may tell
-// them again.
+// told remembers the calls that facts have told, for as long as others may tell them again.
 type told struct {
 	of    map[account.ID]bool
-	order []telling
+	order []telling // the oldest first
 }
 
+// telling is the first time that a fact has told a call.
 type telling struct {
 	id account.ID
 	at int64 // the instant

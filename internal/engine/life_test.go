@@ -32,6 +32,7 @@ type entry struct {
 type life struct {
 	*rand.Rand
 	e       *engine.Engine
+	calm    bool // few wait
 	now     account.Now
 	n       [4]int64 // the last number of each process
 	calls   []account.ID
@@ -41,7 +42,7 @@ type life struct {
 
 func newLife(seed uint64, e *engine.Engine) *life {
 	return &life{
-		Rand: rand.New(rand.NewPCG(seed, 1)), e: e,
+		Rand: rand.New(rand.NewPCG(seed, 1)), e: e, calm: seed%2 == 1,
 		now: account.Now{Instant: 1e15, Wall: 1_711_900_000e9}, // hours before a change to summer time
 	}
 }
@@ -143,8 +144,13 @@ func (l *life) command() engine.Command {
 		return l.saying()
 	case 3:
 		return l.setting()
-	case 4, 5:
+	case 4:
 		return l.report()
+	case 5:
+		if l.IntN(4) > 0 {
+			return l.report()
+		}
+		return engine.Observe{Name: l.name(), Span: account.Minute, Report: engine.Report{Learns: true, Limits: observation.Limits{state.RPM: {Limit: l.IntN(3) * 10}}}}
 	case 6:
 		return engine.Refuse{Name: l.name(), Refusal: found.Refusal{Overload: l.IntN(2) == 0, Took: l.Int64N(3 * second), Wait: l.Int64N(20 * second)}}
 	case 7:
@@ -159,7 +165,9 @@ func (l *life) command() engine.Command {
 	case 12, 13, 14, 15, 16, 17, 18, 19:
 		return engine.Record{Name: l.name(), Span: l.by().Span, Used: l.tokens(), Cost: money.Amount(l.Int64N(3e5))}
 	case 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39:
-		return l.enter()
+		if !l.calm || l.IntN(6) == 0 {
+			return l.enter()
+		}
 	case 40, 41, 42:
 		if len(l.waiters) > 0 {
 			w := pick(l, l.waiters)

@@ -6,9 +6,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// A file is loaded in steps, so that its owner can let others in between: Change with its quotas,
-// Unload for each account, and then AdoptPrepared and the other methods of this file for what the
-// file has. Serve follows.
+// A file is loaded in steps, so that its owner can let others in between: LoadPools, Change with its
+// quotas, Unload for each account, and then AdoptPrepared and the other methods of this file for what
+// the file has. Serve follows.
+
+// LoadPools takes over the members of the pools of a file. Change follows, for their quotas and for
+// those that wait.
+func (e *Engine) LoadPools(pools map[string][]string, now account.Now) {
+	e.begin(now, 0)
+	e.Catalog.LoadPools(pools)
+	for _, name := range e.Catalog.PoolNames() {
+		e.need(name)
+	}
+}
 
 // Change is Say, and serves nobody.
 func (e *Engine) Change(say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
@@ -23,20 +33,6 @@ func (e *Engine) Unload(a *account.Account, hasUsage bool, now account.Now) {
 		e.hide(a, false)
 	}
 	e.drop(a, now)
-}
-
-// AdoptPrepared is Adopt for a usage whose entries were prepared.
-func (e *Engine) AdoptPrepared(counted string, u *account.Usage, p *account.Prepared, day account.Span, keeps func(*account.Charge) bool, now account.Now) *account.Account {
-	a := e.need(counted)
-	open := e.Open
-	if a.InFlight == 0 {
-		open = func(func(*account.Call) bool) {}
-	}
-	a.AdoptPrepared(u, p, day, now, e.span, open, keeps)
-	if !e.Catalog.IsListed(counted) {
-		e.places.use(a)
-	}
-	return a
 }
 
 // LoadCooldown has an account cool as a file says, unless it does for longer.

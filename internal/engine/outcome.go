@@ -14,7 +14,7 @@ type Outcome struct {
 	Verdict verdict.Verdict // on the requests of Admit; why a waiter of Enter stands in line
 	Waits   bool            // the waiter of Enter stands in line
 	Calls   []account.ID    // that Admit made
-	Counted bool            // Record counted the model, Cool began a cooldown, Tell was news, Refuse lowered a limit
+	Done    bool            // what the verb reports: see Engine.Record, Cool, Observe and Refuse
 	Ended   []Ended         // the waiters that have ended, in that order
 }
 
@@ -63,7 +63,7 @@ func (d Digest) After(o *Outcome) Digest {
 	if d == 0 {
 		d = fnvOffset
 	}
-	d = d.bools(o.Ignored, o.Waits, o.Counted).verdict(&o.Verdict).ids(o.Calls).int(int64(len(o.Ended)))
+	d = d.bools(o.Ignored, o.Waits, o.Done).verdict(&o.Verdict).ids(o.Calls).int(int64(len(o.Ended)))
 	for i := range o.Ended {
 		end := &o.Ended[i]
 		d = d.id(end.ID).int(int64(end.Served)).ids(end.Calls).int(int64(end.Kind)).int(int64(end.Of)).verdict(&end.Verdict)

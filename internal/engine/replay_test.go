@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -19,7 +20,6 @@ type replica struct {
 	name   string
 	e      *engine.Engine
 	digest engine.Digest
-	after  func(r *replica, t entry, data []byte)
 }
 
 func (r *replica) apply(t *testing.T, is entry, data []byte) engine.Outcome {
@@ -103,15 +103,18 @@ func isKnownAgain(e *engine.Engine, t entry, o *engine.Outcome) bool {
 }
 
 // The same commands lead to the same outcomes and the same image: applied directly, through bytes,
-// by an engine that was loaded from an image, beside reads, and with entries that come twice.
+// by an engine that is loaded from an image now and then, beside reads, and with entries that come
+// twice. Each engine has maps of its own, so their order decides nothing.
 func TestReplay(t *testing.T) {
-	seeds, steps := 12, 3000
-	if n, _ := strconv.Atoi(os.Getenv("SEEDS")); n > 0 { seeds = n }
+	seeds, steps := uint64(6), 1200
 	if testing.Short() {
-		seeds = 4
+		seeds = 2
+	}
+	if os.Getenv("RATELIMIT_LONG") != "" {
+		seeds, steps = 300, 5000
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { replay(t, uint64(seed), steps) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { replay(t, seed, steps) })
 	}
 }
 
@@ -141,7 +144,7 @@ func replay(t *testing.T, seed uint64, steps int) {
 				}
 			}
 			readAll(other, read.e, is.now)
-			if other.IntN(40) == 0 {
+			if i < 300 || other.IntN(30) == 0 {
 				loaded.reload(t)
 			}
 			if other.IntN(100) == 0 {
@@ -157,6 +160,133 @@ func same(t *testing.T, i int, image []byte, all ...*replica) {
 	for _, r := range all {
 		if is := r.e.AppendImage(nil); !bytes.Equal(is, image) {
 			t.Fatalf("entry %d: the image %s has %d bytes, want %d; differs at %d", i, r.name, len(is), len(image), differsAt(is, image))
+		}
+	}
+}
+
+// An engine that is loaded from an image before each entry decides as one that never was. Each log
+// was once decided in two ways.
+func TestLoadedBeforeEachEntry(t *testing.T) {
+	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }
+	name := func(s string) engine.Name { return engine.Name{Asked: s, Counted: s} }
+	admit := func(span int64, model string) engine.Command {
+		return engine.Admit{By: engine.By{Span: span}, Wants: []engine.Want{{Name: name(model)}}}
+	}
+	enter := func(patient int64, models ...string) engine.Command {
+		c := engine.Enter{By: engine.By{Span: account.Minute}, Deadline: account.Never, Patient: patient}
+		for _, m := range models {
+			c.Options = append(c.Options, []engine.Want{{Name: name(m)}})
+		}
+		return c
+	}
+	once := state.Quota{MaxRPM: 1}
+	zone := engine.Bounds{Zone: "Europe/Berlin", Day: account.Span{Begin: at(-hour).Wall, End: at(hour).Wall}}
+	zone.Month = zone.Day
+	for _, tt := range []struct {
+		name string
+		log  []entry
+		want string // the code of the last verdict
+	}{
+		{"a charge that counted for nobody any more, for a longer minute", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: once}},
+			{at(0), 1, 2, engine.Record{Name: name("m"), Span: account.Minute}},
+			{at(60*second + 1), 1, 3, engine.Advance{}},
+			{at(60*second + 2), 1, 4, admit(2*account.Minute, "m")},
+		}, "ok"},
+		{"a model without an account, in a zone that becomes known", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "m-*", Quota: state.Quota{MaxRPM: 1, DayZone: "Europe/Berlin"}}},
+			{at(0), 1, 2, admit(account.Minute, "m-1")},
+			{at(0), 1, 3, zone},
+			{at(0), 1, 4, admit(account.Minute, "m-1")},
+		}, "ok"},
+		{"the quota of all other models", []entry{
+			{at(0), 1, 1, admit(account.Minute, "m")},
+			{at(0), 1, 2, engine.SetQuota{Counted: "*", Quota: once}},
+			{at(0), 1, 3, admit(account.Minute, "m")},
+		}, "rpm_exceeded"},
+		{"a pool of a file that has no quota of it", []entry{
+			{at(0), 1, 1, engine.Loaded{File: catalog.File{Pools: map[string][]string{state.PoolName("p"): {"m"}}}}},
+			{at(0), 1, 2, admit(account.Minute, "m")},
+		}, "unknown_model"},
+		{"a call that moves in buckets which hold it at the price of another quota", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 60, Burst: 30 * time.Second}}},
+			{at(0), 1, 2, admit(account.Minute, "m")},
+			{at(second), 1, 3, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 7, Burst: 30 * time.Second}}},
+			{at(3 * second), 1, 4, engine.Arrive{ID: account.ID{Process: 1, N: 2}, At: at(2 * second).Instant}},
+			{at(6 * second), 1, 5, engine.Arrive{ID: account.ID{Process: 1, N: 2}, At: at(5 * second).Instant}},
+			{at(6 * second), 1, 6, admit(account.Minute, "m")},
+		}, "ok"},
+		{"a second choice that has got a quota since it was asked for", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "a", Quota: once}},
+			{at(0), 1, 2, engine.SetQuota{Counted: "m-*", Quota: state.Quota{MaxRPM: 5}}},
+			{at(0), 1, 3, admit(account.Minute, "a")},
+			{at(0), 1, 4, enter(at(second).Instant, "a", "m-1")},
+			{at(0), 1, 5, engine.SetQuota{Counted: "m-1", Quota: once}},
+			{at(second), 1, 6, engine.Advance{}},
+			{at(second), 1, 7, admit(account.Minute, "m-1")},
+		}, "rpm_exceeded"},
+	} {
+		direct, loaded := &replica{name: "direct", e: engine.New(1, nil)}, &replica{name: "loaded", e: engine.New(1, nil)}
+		var got engine.Outcome
+		for i, is := range tt.log {
+			got = direct.apply(t, is, nil)
+			if other := loaded.apply(t, is, nil); direct.digest != loaded.digest {
+				t.Errorf("%s: entry %d: loaded %+v, want %+v", tt.name, i, other, got)
+			}
+			loaded.reload(t)
+		}
+		if got.Verdict.Code != tt.want {
+			t.Errorf("%s: %+v, want %s", tt.name, got.Verdict, tt.want)
+		}
+		same(t, len(tt.log), direct.e.AppendImage(nil), loaded)
+	}
+}
+
+// A fact is told by several processes, and only goes on.
+func TestFactsGoOn(t *testing.T) {
+	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }
+	used := func(e *engine.Engine) string {
+		a, now := e.Account("m"), e.Last()
+		if a == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%d requests, %d tokens, %d in flight", a.Used(state.RPM, account.Minute, now), a.Used(state.TPM, account.Minute, now), a.InFlight)
+	}
+	open := engine.Charged{
+		ID: account.ID{Process: 2, N: 7}, Name: engine.Name{Asked: "m", Counted: "m"}, Ago: 20 * second, Tokens: tokens.Count{Input: 100}, Open: true,
+	}
+	committed, cancelled, old := open, open, open
+	committed.Open, committed.Used = false, tokens.Count{Input: 30}
+	cancelled.Open, cancelled.How = false, account.Cancelled
+	old.Ago = 61 * second
+	for _, tt := range []struct {
+		name    string
+		facts   []engine.Charged
+		ignored bool // the last
+		want    string
+	}{
+		{"an open call", []engine.Charged{open}, false, "1 requests, 100 tokens, 1 in flight"},
+		{"an open call, twice", []engine.Charged{open, open}, true, "1 requests, 100 tokens, 1 in flight"},
+		{"one that has ended", []engine.Charged{committed}, false, "1 requests, 30 tokens, 0 in flight"},
+		{"an open one that ends", []engine.Charged{open, committed}, false, "1 requests, 30 tokens, 0 in flight"},
+		{"an end, and the beginning late", []engine.Charged{committed, open}, true, "1 requests, 30 tokens, 0 in flight"},
+		{"an end, twice", []engine.Charged{open, committed, committed}, true, "1 requests, 30 tokens, 0 in flight"},
+		{"two ends: the first holds", []engine.Charged{open, committed, cancelled}, true, "1 requests, 30 tokens, 0 in flight"},
+		{"one that was cancelled", []engine.Charged{cancelled}, false, "0 requests, 0 tokens, 0 in flight"},
+		{"one of more than a minute ago", []engine.Charged{old}, false, "0 requests, 0 tokens, 1 in flight"},
+	} {
+		e := engine.New(1, nil)
+		e.Apply(at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 10}})
+		var o engine.Outcome
+		for i, c := range tt.facts {
+			o = e.Apply(at(int64(i)*second), 1, int64(i+2), c)
+		}
+		if got := used(e); got != tt.want || o.Ignored != tt.ignored {
+			t.Errorf("%s: %s, ignored %t, want %s, %t", tt.name, got, o.Ignored, tt.want, tt.ignored)
+		}
+		e.Apply(at(40*second+1), 1, 99, engine.Advance{})
+		if n := e.Account("m").Used(state.RPM, account.Minute, e.Last()); n != 0 {
+			t.Errorf("%s: %d requests count a minute after the call", tt.name, n)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package engine
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/observation"
@@ -62,23 +64,59 @@ type Report struct {
 	Uncounted state.Cost          // of calls that the provider may not have counted yet
 	Counted   [state.InFlight]int // what was used when the answered call was charged
 	SentAt    int64               // the instant at which that was sent
+	Learns    bool                // it may correct the quota
 }
 
-// Observe notes what others use of an account by a report. Those that wait are served, or refused.
-func (e *Engine) Observe(t *Target, r *Report, span int64, now account.Now) {
+// Observe notes by a report what others use of an account, and corrects its quota. What is left is
+// noted before the quota changes: that serves those that wait, and no more of them may go than are
+// left. rename is that of Say. It reports whether anything but the usage of others has changed.
+func (e *Engine) Observe(t *Target, r *Report, span int64, rename func(asked string) string, now account.Now) (changed bool) {
 	now = e.begin(now, span)
+	q, learns := t.Account.Quota, false
+	if r.Learns {
+		changed = e.tell(t, &r.Limits, now)
+		q, learns = e.Catalog.Lesson(t.Counted, &r.Limits, e.places.most)
+	}
+	if !q.IsUnlimited() {
+		e.noteReport(t, r, &q, span, now)
+	}
+	if learns {
+		name := strings.Clone(t.Counted) // it may be a part of a longer string, which must not stay for it
+		e.change(Provider, func(c *catalog.Catalog) []catalog.Change { return c.Learn(name, q) }, rename, now)
+		e.Serve(now)
+	}
+	e.lines.Serve(now)
+	return changed || learns
+}
+
+// tell has the search for the rate of an account end where its provider reports its limits of the
+// minute. It reports whether that is news.
+func (e *Engine) tell(t *Target, report *observation.Limits, now account.Now) bool {
 	a := t.Account
-	if a.Has(account.Unknown | account.Unlimited) {
+	if !a.Has(account.Adapts) || !a.Found.SeeksRate() || !report.SaysMinute() || a.Found.IsTold() {
+		return false
+	}
+	if a.Name == "" {
+		a = e.need(t.Counted)
+		t.Account = a
+	}
+	a.Found.Limits(now).Tell(true)
+	e.lines.Mark(a)
+	return true
+}
+
+// noteReport notes what others use of an account by a quota. Those that come too late by it are
+// refused.
+func (e *Engine) noteReport(t *Target, r *Report, q *state.Quota, span int64, now account.Now) {
+	a := t.Account
+	if !reported.has(a, now) && !e.Catalog.IsListed(t.Counted) && !e.hasRoom(reported, now) {
 		return
 	}
 	if a.Name == "" {
-		if !e.hasRoom(reported, now) {
-			return
-		}
 		a = e.need(t.Counted)
 	}
 	a.Refresh(now, e.span)
-	eased, tightened := e.note(a, r, span, now)
+	eased, tightened := e.note(a, r, q, span, now)
 	if tightened {
 		e.lines.Review(a, now)
 	}
@@ -90,14 +128,14 @@ func (e *Engine) Observe(t *Target, r *Report, span int64, now account.Now) {
 }
 
 // note notes the external usage, and reports whether that makes room, and whether it takes some.
-func (e *Engine) note(a *account.Account, r *Report, span int64, now account.Now) (eased, tightened bool) {
+func (e *Engine) note(a *account.Account, r *Report, q *state.Quota, span int64, now account.Now) (eased, tightened bool) {
 	u := new(external.Usage)
 	if a.Reports != nil {
 		*u = *a.Reports
 	}
 	u.Expire(now.Instant, now.Wall)
 	for of := range state.InFlight {
-		report, limit := &r.Limits[of], *a.Quota.Limit(of)
+		report, limit := &r.Limits[of], *q.Limit(of)
 		if limit <= 0 || !report.SaysRemaining() {
 			continue
 		}

@@ -2,8 +2,8 @@ package engine
 
 import "dappco.re/go/core/go-ratelimit/internal/account"
 
-// kind is something that a model without a quota of its own may have beside usage. Each is bounded
-// by as many models as may have usage.
+// kind is something that a model may have beside usage. As many models may have each as may have
+// usage without a quota of their own; those with a quota always have room.
 type kind int
 
 const (
@@ -36,7 +36,7 @@ func (e *Engine) hasRoom(k kind, now account.Now) bool {
 	}
 	n := 0
 	for _, a := range e.accounts {
-		if k.has(a, now) && !e.Catalog.IsListed(a.Name) {
+		if k.has(a, now) && (k < spending || !e.Catalog.IsListed(a.Name)) {
 			n++
 		}
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
@@ -39,8 +40,33 @@ func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, r
 	for _, pool := range e.Catalog.PoolNames() {
 		e.need(pool) // a file may have a pool without a quota
 	}
+	if rename != nil {
+		e.rename(rename, now)
+	}
 	if rename != nil || hadPools || e.Catalog.HasPools() {
 		e.requeue(rename, now)
+	}
+}
+
+// rename moves cooldowns and the usage of others to the names under which their models are counted
+// now. Of two cooldowns the one that ends later stays.
+func (e *Engine) rename(rename func(asked string) string, now account.Now) {
+	for _, a := range e.sorted().All {
+		if a.IsPool() || a.CoolUntil == 0 && a.Reports == nil {
+			continue
+		}
+		name := rename(a.Name)
+		if name == a.Name {
+			continue
+		}
+		to := e.need(name)
+		if a.CoolUntil > to.CoolUntil {
+			to.Cool(a.CoolUntil, a.CoolCause)
+		}
+		to.JoinReports(a.Reports)
+		a.Cool(0, "")
+		a.Report(nil)
+		e.drop(a, now)
 	}
 }
 
@@ -57,9 +83,12 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
 			e.places.use(a)
 		}
+		if state.IsPool(c.Name) && !e.Catalog.IsPool(c.Name) {
+			e.hide(a, false)
+		}
 		e.drop(a, now)
 	}
-	if c.Name != modelname.Every && !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
+	if state.IsPool(c.Name) || !strings.Contains(c.Name, modelname.Every) {
 		return
 	}
 	for _, a := range e.accounts {

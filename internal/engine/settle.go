@@ -2,6 +2,7 @@ package engine
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -53,8 +54,8 @@ func (e *Engine) show(a *account.Account, now account.Now) {
 	if a.IsShown() || a.IsIdle(now, e.span) {
 		return
 	}
-	if !e.Catalog.IsListed(a.Name) {
-		if !e.makePlace(now) {
+	if !e.isListed(a.Name) {
+		if state.IsPool(a.Name) || !e.makePlace(now) {
 			a.Forget()
 			return
 		}
@@ -112,9 +113,8 @@ func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amo
 func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount, now account.Now) {
 	a.Refresh(now, e.span)
 	wasShown := a.IsShown()
-	if a.Record(e.payer(a, cost, now), used, cost, now, e.span) {
-		e.lines.Mark(a)
-	}
+	a.Record(e.payer(a, cost, now), used, cost, now, e.span)
+	e.lines.Mark(a)
 	if !wasShown {
 		e.observer.Shown(a)
 	}

@@ -147,6 +147,7 @@ func (e *Engine) hide(a *account.Account, evicted bool) {
 		return
 	}
 	e.places.remove(a)
+	a.Refresh(e.last, e.span) // a day that is over has ended, whatever is forgotten
 	a.Forget()
 	e.observer.Hidden(a, evicted)
 }

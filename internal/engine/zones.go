@@ -27,6 +27,7 @@ func (e *Engine) Bounds(name string, day, month account.Span, now account.Now) {
 	if was {
 		return
 	}
+	e.blanks = blanks{}
 	for _, a := range e.accounts { // of a zone that nobody knew
 		if a.Quota.DayZone == name {
 			e.requote(a)

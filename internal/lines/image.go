@@ -94,7 +94,12 @@ func (l *Lines) Read(r *wire.Reader, asks Asks, accounts []*account.Account, cla
 	l.seq = int64(r.UpTo(math.MaxInt64 >> 1))
 	last := int64(0)
 	for n := r.Count(math.MaxInt, 16); n > 0 && r.Err() == nil; n-- {
-		last += int64(r.UpTo(uint64(l.seq - last)))
+		step := int64(r.UpTo(uint64(l.seq - last)))
+		if step == 0 {
+			r.Fail("waiter that came with another one")
+			return
+		}
+		last += step
 		in.readWaiter(last)
 	}
 	in.readLines(accounts)
@@ -125,7 +130,7 @@ func (in *reading) readWaiter(seq int64) {
 			return
 		}
 	}
-	if seq == 0 || w.firstInLine() == nil {
+	if w.firstInLine() == nil {
 		r.Fail("waiter that does not stand in line")
 		return
 	}

@@ -102,12 +102,16 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	case c.Verdict.Never:
 		l.refuse(c, Never, now)
 		return moved
-	case c.Verdict.Allowed && !waits:
-		l.serve(l.preferred(c, now), now)
-		return moved
 	case l.host.IsHopeless(c, now):
 		l.refuse(c, Late, now)
 		return moved
+	}
+	passes := c.Verdict.Allowed && !waits
+	if passes || waits {
+		if d := l.preferred(c, passes, now); d != nil {
+			l.serve(d, now)
+			return moved
+		}
 	}
 	l.rest(c, now)
 	if t == stays && c.yields && g.queue.Classes() > 1 {
@@ -116,13 +120,14 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	return t
 }
 
-// preferred returns the first candidate of the call of c that passes now.
-func (l *Lines) preferred(c *Candidate, now account.Now) *Candidate {
+// preferred returns the first candidate of the call of c that passes now; nil for none. The others
+// share the head of a pool's line with c, so that is looked at again when any of them may pass.
+func (l *Lines) preferred(c *Candidate, passes bool, now account.Now) *Candidate {
 	for _, d := range c.Waiter.Candidates {
 		switch {
-		case d == c:
+		case d == c && passes:
 			return c
-		case !d.stands() || !d.isNext():
+		case d == c || !d.stands() || !d.isNext():
 			continue
 		}
 		d.Verdict = l.host.Decide(d, now)
@@ -132,8 +137,9 @@ func (l *Lines) preferred(c *Candidate, now account.Now) *Candidate {
 		if _, waits := l.standInPools(d, nil); d.Verdict.Allowed && !waits {
 			return d
 		}
+		l.rest(d, now)
 	}
-	return c
+	return nil
 }
 
 // standInPools wakes a candidate, which its models let pass, in the lines of the pools that it

@@ -72,7 +72,7 @@ func (i *Item) decide(reserves []account.Reserve, now account.Now) (v Verdict) {
 	case a.Has(account.Unknown):
 		v = Verdict{Allowed: true, Code: UnknownModel, Reason: noQuota}
 	case a.Has(account.Unlimited) && !a.Has(account.Invalid):
-		v = Verdict{Allowed: true, Code: Unlimited, Reason: "the model is unlimited"}
+		v = Verdict{Allowed: true, Code: Unlimited, Reason: unlimited}
 	default:
 		if pass, sure := Admits(a, &ask.Cost, now.Instant-ask.Span, now); sure && pass && !i.Full && !account.Withholds(reserves) {
 			v = Verdict{Allowed: true, Code: Allowed, Reason: within}

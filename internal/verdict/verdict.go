@@ -80,17 +80,32 @@ func Judge(items []Item, reserves []account.Reserve, now account.Now) (v Verdict
 	for models < len(items) && !items[models].Account.IsPool() {
 		models++
 	}
+	if len(items) == 1 {
+		v = items[0].decide(reserves, now)
+		v.own = v.wait
+		return v
+	}
 	for i := range items {
 		on := items[i].decide(reserves, now)
 		on.Item = i
 		if items[i].Account.IsPool() {
-			v.mergePool(&on, items)
+			v.mergePool(&on, items, models == 1)
 		} else {
 			v.merge(&on, items, models == 1)
 		}
 	}
 	return v
 }
+
+// Pass returns the decision that requests of one model pass, of which Admits is sure.
+func Pass(a *account.Account) Verdict {
+	if a.Has(account.Unlimited) {
+		return Verdict{Allowed: true, Code: Unlimited, Reason: unlimited}
+	}
+	return Verdict{Allowed: true, Code: Allowed, Reason: within}
+}
+
+const unlimited = "the model is unlimited"
 
 const within = "within the quota"
 
@@ -120,11 +135,11 @@ func (v *Verdict) merge(on *Verdict, items []Item, alone bool) {
 }
 
 // mergePool is merge for a pool, after the models.
-func (v *Verdict) mergePool(on *Verdict, items []Item) {
+func (v *Verdict) mergePool(on *Verdict, items []Item, alone bool) {
 	if v.Never {
 		return
 	}
-	isLonger, cools := on.wait > v.wait, v.Code == Cooldown
+	isLonger, cools := on.wait > v.wait, alone && v.Code == Cooldown
 	v.wait, v.event = max(v.wait, on.wait), v.event || on.event
 	if on.Allowed {
 		return
