@@ -64,8 +64,9 @@ type Log interface {
 	// accept the place of each entry that is there, of the newest image and of the one before.
 	Read(ctx context.Context, after Position, wait, gather time.Duration) (News, error)
 
-	// Load returns the newest image. Its At.Log is the log that is there now; a zero Image says
-	// that the store never had a log. ErrLost says that it had one that cannot be read any more,
+	// Load returns the newest image. Its At.Log is the log that is there now, which is what Begin
+	// wants as old. A zero Image says that the store never had a log, as far as it knows.
+	// ErrLost, beside an image of At alone, says that it had one that cannot be read any more,
 	// and that nobody has begun another: what the store knew is unknown, not zero.
 	//
 	// The log may end before the image, if its end was lost. Read says so.

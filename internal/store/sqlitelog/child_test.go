@@ -149,6 +149,11 @@ func TestKilledProcesses(t *testing.T) {
 			t.Errorf("process %d has heard of %d, the log has %d", process, n, last[process])
 		}
 	}
+	l.sweepLives()
+	l.sweepLives()
+	if files, _ := filepath.Glob(path + ".*.life"); len(files) < 2 {
+		t.Errorf("the dead are forgotten: %v", files)
+	}
 	l.sweptAt = time.Now().Add(-mournFor)
 	l.sweepLives()
 	l.sweptAt = time.Now().Add(-mournFor)

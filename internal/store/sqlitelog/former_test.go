@@ -22,7 +22,10 @@ func formerFile(t *testing.T, version string) (path string) {
 	if err := sqlitestate.Replace(path, Private, snapshot); err != nil {
 		t.Fatal(err)
 	}
-	alterNow(t, path, "CREATE TABLE processes (id INTEGER PRIMARY KEY); INSERT INTO processes VALUES (77); PRAGMA user_version = "+version)
+	if len(version) == 3 { // it was shared
+		alterNow(t, path, "CREATE TABLE processes (id INTEGER PRIMARY KEY); INSERT INTO processes VALUES (77)")
+	}
+	alterNow(t, path, "PRAGMA user_version = "+version)
 	return path
 }
 

@@ -193,30 +193,17 @@ func (l *Log) look(ctx context.Context, after store.Position) (news store.News, 
 const (
 	// pollEvery is how often a read looks at the mark, unless it may gather for longer.
 	pollEvery = time.Millisecond
-	// lookEvery is how long the files are relied on to be in place.
+	// lookEvery is how long what writes relies on the files to be in place.
 	lookEvery = 25 * time.Millisecond
-	// checkEvery is how long the mark is relied on. It does not tell what another program does.
+	// checkEvery is how long the mark is relied on. It does not tell what another program does, nor
+	// that the file is gone.
 	checkEvery = time.Second
 )
 
 // mayHaveNews guesses from the mark whether there are entries behind a position. That takes a
 // tenth of the time of the question to SQLite.
 func (l *Log) mayHaveNews(after store.Position) bool {
-	return l.isCheckDue() || !l.lock.Load().HasMark(markOf(after)) || !l.inPlace()
-}
-
-// inPlace reports whether the files are in place. It says so while they are in use.
-func (l *Log) inPlace() bool {
-	if l.wasInPlace() {
-		return true
-	}
-	select {
-	case l.reading <- struct{}{}:
-		defer l.reading.give()
-		return l.usable()
-	default:
-		return true
-	}
+	return l.isCheckDue() || !l.lock.Load().HasMark(markOf(after))
 }
 
 // Read implements store.Log. It looks at the mark every millisecond, or every gather: news are

@@ -185,7 +185,7 @@ func TestNewFileBesideOthers(t *testing.T) {
 		}
 		begin(t, l)
 		remove(t, path)
-		time.Sleep(lookEvery)
+		time.Sleep(checkEvery)
 		if _, err := openLog(t, path, 2, nil).Load(t.Context()); !errors.Is(err, store.ErrLost) {
 			t.Errorf("load of a newcomer: error %v", err)
 		}
@@ -218,6 +218,28 @@ func TestMovedAndBack(t *testing.T) {
 		move(path+".away", path)
 		at = appendTo(t, l, at, entries(2, 1)...)
 		if news, err := l.Read(t.Context(), start.At, 0, 0); err != nil || len(news.Entries) != 2 || news.End(at) != at {
+			t.Errorf("read %+v, error %v", news, err)
+		}
+	})
+}
+
+// A lock file that was deleted is made anew, so that processes that open later wait for it, too.
+func TestLockGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "s.db")
+		l := openLog(t, path, 1, nil)
+		begin(t, l)
+		if err := os.Remove(path + ".lock"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		at := appendTo(t, l, start.At, entries(1, 1)...)
+		if err := l.lock.Load().InPlace(); err != nil {
+			t.Error(err)
+		}
+		other := openLog(t, path, 2, nil)
+		at = appendTo(t, other, at, entries(1, 1)...)
+		if news, err := l.Read(t.Context(), start.At, 0, 0); err != nil || news.End(start.At) != at {
 			t.Errorf("read %+v, error %v", news, err)
 		}
 	})
