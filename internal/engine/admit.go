@@ -36,7 +36,7 @@ type Request struct {
 // say. It changes nothing.
 func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) (passes, sure bool) {
 	a, cut := t.Account, now.Instant-span
-	if a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.IsShown() && e.places.len >= e.places.most {
+	if len(e.withheld) > 0 || a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.IsShown() && e.places.len >= e.places.most {
 		return false, false
 	}
 	passes, sure = verdict.Admits(a, c, cut, now)

@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/lines"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // alone is what a process decides without the log, and has not told it yet.
@@ -17,7 +18,8 @@ import (
 // Of each window it takes its part of what was left when it went away: where the calls that all have
 // heard of use K, and it has used O since, it admits as long as K + P·O fits. What all P take in this
 // way fits together. Slots do not come back by time, and others do not say that theirs do: so each
-// other process may hold its share of them, or as many as it held.
+// other process may hold its share of them, or as many as it held, and this one takes no more than
+// its share: after its lease the others take it for gone.
 type alone struct {
 	since    int64 // the instant since which it is cut off
 	shares   int   // how many share the quota
@@ -80,7 +82,7 @@ func (r *Replica) decideAlone(a *ask) {
 		k := &record{fact: recorded(&c, r.process, a.n), at: r.clock.expected()}
 		t, _ := r.state.Engine.Find(c.Counted, c.Asked)
 		r.alone.add(k, accountsOf(&t), r.clock.now().Wall)
-		a.answer(answer{outcome: engine.Outcome{Counted: true}, alone: true})
+		a.answer(answer{outcome: engine.Outcome{Done: true}, alone: true})
 	default: // sent when the log is back
 		a.answer(answer{alone: true})
 	}
@@ -246,6 +248,42 @@ func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, process int64
 			return
 		}
 	}
+	if d := l.overspends(i, name, now); !d.IsNone() {
+		v.Allowed, v.OverBudget, v.Code, v.Reason, v.Item = false, true, d.First().Code, reasonAlone, at
+	}
+}
+
+// overspends returns the denial of a budget, where what the process has spent and would spend does
+// not fit as often as there are shares.
+func (l *alone) overspends(i *verdict.Item, name string, now account.Now) (none account.Denial) {
+	if i.Account.Spend == nil {
+		return none
+	}
+	sum := i.Ask.Money
+	for _, c := range l.charges {
+		if slices.Contains(c.accounts, name) {
+			sum = sum.Add(c.cost())
+		}
+	}
+	ask := i.Ask
+	ask.Money = 0
+	for range l.shares {
+		ask.Money = ask.Money.Add(sum)
+	}
+	return i.Account.Spend.Deny(ask, now)
+}
+
+// cost returns what the call has cost, or can cost.
+func (k *record) cost() money.Amount {
+	switch {
+	case k.fact.Open:
+		return k.fact.Most
+	case k.fact.How == account.Committed:
+		return k.fact.Cost
+	case k.fact.How == account.Cancelled:
+		return 0
+	}
+	return k.fact.Most
 }
 
 // slotsFit reports whether the process may hold so many slots beside those that it held.
@@ -261,7 +299,7 @@ func (l *alone) slotsFit(name string, process int64, more, limit int) bool {
 	}
 	others += max(l.shares-1-counted, 0) * share
 	own := held[process] - l.freed[name] + more
-	return own <= max(share, held[process]) && own <= limit-others
+	return own <= min(share, limit-others)
 }
 
 // used returns what the process has used since it is cut off.

@@ -97,6 +97,7 @@ func (r *Replica) Do(ctx context.Context, c engine.Command) (engine.Outcome, err
 			r.mu.Unlock()
 			return engine.Outcome{}, ErrClosed
 		}
+		r.tellZones()
 		a := r.put(fleet.Verb{Command: c})
 		if r.status == cutOff {
 			r.decideAlone(a)

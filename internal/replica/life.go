@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
@@ -28,6 +29,9 @@ type life struct {
 	joinedAt  time.Time // when its Join was heard
 	sayTimeAt time.Time // when it says the time to a newcomer; zero for not
 	watchedAt time.Time
+
+	zones   *ask         // the last Bounds
+	zonesAt account.Span // of the wall clock, in which all zones are known
 
 	stamp     store.Stamp // of the last reply
 	stampedAt time.Time
@@ -56,6 +60,10 @@ func (r *Replica) heed(is *result) {
 		}
 	}
 	switch c := is.Result.Command.(type) {
+	case fleet.Verb:
+		if !isCall(c.Command) {
+			r.life.zonesAt = account.Span{} // a quota may name another zone
+		}
 	case fleet.Join:
 		if is.Process != r.process && r.status == here && is.Expect == 0 {
 			r.life.sayTimeAt = time.Now().Add(time.Duration(r.rank()) * stagger)
@@ -67,6 +75,33 @@ func (r *Replica) heed(is *result) {
 		if is.Process != r.process && r.digests.differs(c.Seq, c.Digest) {
 			r.done.Go(func() { r.mend(c.Seq) })
 		}
+	}
+}
+
+// isCall reports whether a command is about calls, and not about quotas.
+func isCall(c engine.Command) bool {
+	switch c.(type) {
+	case engine.Admit, engine.Enter, engine.Leave, engine.Settle, engine.Arrive, engine.Record, engine.Charged:
+		return true
+	}
+	return false
+}
+
+// tellZones says when the present day and month of all zones begin and end, where nobody has. What is
+// asked behind it finds them known.
+func (r *Replica) tellZones() {
+	wall := r.clock.now().Wall
+	if r.options.Bounds == nil || r.status == joining || r.isOut(r.life.zones) || r.life.zonesAt.Holds(wall) {
+		return
+	}
+	unknown := false
+	r.state.Engine.Zones(wall, func(zone string) {
+		unknown = true
+		day, month := r.options.Bounds(zone, wall)
+		r.life.zones = r.put(fleet.Verb{Command: engine.Bounds{Zone: zone, Day: day, Month: month}})
+	})
+	if !unknown {
+		r.life.zonesAt = r.state.Engine.ZonesKnown(wall)
 	}
 }
 

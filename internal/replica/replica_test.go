@@ -171,6 +171,8 @@ func TestContext(t *testing.T) {
 				t.Errorf("store down %v: %v after %v", down, err, took)
 			}
 			time.Sleep(2 * time.Minute)
+			first.mu.Lock()
+			defer first.mu.Unlock()
 			if calls, waiters := first.state.Engine.Of(second.process); len(calls)+len(waiters) > 0 {
 				t.Errorf("store down %v: left are %v, %v", down, calls, waiters)
 			}
@@ -229,6 +231,7 @@ func TestNewsFromElsewhere(t *testing.T) {
 		r.hear(other, store.News{Entries: []store.Entry{{
 			At: store.Position{Log: r.at.Log, Seq: r.at.Seq + 1}, Process: 9, N: 1, Command: fleet.Join{}.Append(nil),
 		}}}, nil, time.Now())
+		synctest.Wait()
 		if r.state.Member(9) != nil || r.at != was {
 			t.Error("an entry behind another place was applied")
 		}
@@ -255,16 +258,18 @@ func TestDigest(t *testing.T) {
 		if !b.told(func(err error) bool { var d *DigestError; return errors.As(err, &d) }) {
 			t.Errorf("nobody is told: %v", b.errs)
 		}
+		second.mu.Lock()
 		if second.state.Member(9) != nil || second.status != here {
 			t.Error("the image was not loaded")
 		}
+		second.mu.Unlock()
 		if _, ok := b.admit(second); ok {
 			t.Error("it does not know of the charge")
 		}
 	})
 }
 
-// mine is an observer that panics at a quota.
+// panics is an observer that panics at a quota.
 type panics struct{ engine.Observer }
 
 func (panics) Requoted(c catalog.Change) {
@@ -314,11 +319,48 @@ func TestImages(t *testing.T) {
 			t.Errorf("the log has %d entries", n)
 		}
 		third := b.open()
+		third.mu.Lock()
+		defer third.mu.Unlock()
+		first.mu.Lock()
+		defer first.mu.Unlock()
 		if got := third.state.Engine.Account("m").Requests(0); got != 2500 {
 			t.Errorf("a newcomer knows of %d charges", got)
 		}
 		if third.state.Digest() != first.state.Digest() {
 			t.Error("the states differ")
+		}
+	})
+}
+
+// The days of zones are told before they are needed, once.
+func TestZones(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		told := 0
+		set := func(o *Options) {
+			o.Bounds = func(zone string, wall int64) (day, month account.Span) {
+				told++
+				at := time.Unix(0, wall).UTC()
+				first := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
+				if month = (account.Span{Begin: first.UnixNano(), End: first.AddDate(0, 1, 0).UnixNano()}); zone == "" {
+					return day, month
+				}
+				midnight := at.Truncate(24 * time.Hour)
+				return account.Span{Begin: midnight.UnixNano(), End: midnight.AddDate(0, 0, 1).UnixNano()}, month
+			}
+		}
+		first, second := b.open(set), b.open(set)
+		b.quota(first, state.Quota{MaxRPD: 1, DayZone: "Etc/UTC"})
+		for day := range 3 {
+			for i, r := range []*Replica{first, second, first} {
+				if _, ok := b.admit(r); ok != (i == 0) {
+					t.Errorf("day %d: call %d passes: %v", day, i, ok)
+				}
+			}
+			b.store.Jump(24 * time.Hour)
+			time.Sleep(2 * time.Second)
+		}
+		if told > 12 {
+			t.Errorf("told %d times", told)
 		}
 	})
 }
