@@ -21,7 +21,8 @@ func (e *Engine) held() []account.Reserve {
 // Serve follows.
 func (e *Engine) Sleep(process int64, sleeps bool) { e.lines.Sleep(process, sleeps) }
 
-// Owner returns the process of what is due first: of a waiter, or of a call that expires; 0 for none.
+// Owner returns the process of what is due first, of a waiter or of a call that expires; 0 for
+// none.
 func (e *Engine) Owner() int64 {
 	if e.holds.due() < e.lines.Due() {
 		return e.holds[0].ID.Process

@@ -84,7 +84,8 @@ func (l *log) admits(process int64, tries int) (n int) {
 	return n
 }
 
-// The log's time follows the store's clock as long as that counts on, and who sends when it does not.
+// The log's time follows the store's clock as long as that counts on, and the sender's when it does
+// not.
 func TestTime(t *testing.T) {
 	for _, tt := range []struct {
 		name            string

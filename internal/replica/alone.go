@@ -15,11 +15,11 @@ import (
 
 // alone is what a process decides without the log, and has not told it yet.
 //
-// Of each window it takes its part of what was left when it went away: where the calls that all have
-// heard of use K, and it has used O since, it admits as long as K + P·O fits. What all P take in this
-// way fits together. Slots do not come back by time, and others do not say that theirs do: so each
-// other process may hold its share of them, or as many as it held, and this one takes no more than
-// its share: after its lease the others take it for gone.
+// Of each window it takes its part of what was left when it went away: where the calls that all
+// have heard of use K, and it has used O since, it admits as long as K + P·O fits. What all P take
+// in this way fits together. Slots do not come back by time, and others do not say that theirs do:
+// so each other process may hold its share of them, or as many as it held, and this one takes no
+// more than its share: after its lease the others take it for gone.
 type alone struct {
 	since    int64 // the instant since which it is cut off
 	shares   int   // how many share the quota

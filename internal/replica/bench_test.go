@@ -13,8 +13,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store/memlog"
 )
 
-// BenchmarkPair is Admit and Settle by 1,000 goroutines of one process, over a store that is 100 µs
-// away.
+// BenchmarkPair is Admit and Settle by 1,000 goroutines of one process, over a store that is
+// 100 µs away.
 func BenchmarkPair(b *testing.B) {
 	s := memlog.New(memlog.Faults{Latency: 100 * time.Microsecond})
 	log, err := s.Open(b.Context(), store.Options{Process: 1})

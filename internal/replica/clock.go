@@ -8,8 +8,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 )
 
-// clock is what a process knows of the time of the log: a moment of it, and when that was here. From
-// there it goes on by the clock of the process.
+// clock is what a process knows of the time of the log: a moment of it, and when that was here.
+// From there it goes on by the clock of the process.
 type clock struct {
 	mu    sync.Mutex
 	known bool

@@ -87,8 +87,8 @@ func isCall(c engine.Command) bool {
 	return false
 }
 
-// tellZones says when the present day and month of all zones begin and end, where nobody has. What is
-// asked behind it finds them known.
+// tellZones says when the present day and month of all zones begin and end, where nobody has. What
+// is asked behind it finds them known.
 func (r *Replica) tellZones() {
 	wall := r.clock.now().Wall
 	if r.options.Bounds == nil || r.status == joining || r.isOut(r.life.zones) || r.life.zonesAt.Holds(wall) {

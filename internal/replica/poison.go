@@ -8,8 +8,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-// poisoned are the entries at which the engine has panicked. One that does so twice, the second time
-// behind another image, is skipped: all processes run the same code, so all skip it.
+// poisoned are the entries at which the engine has panicked. One that does so twice, the second
+// time behind another image, is skipped: all processes run the same code, so all skip it.
 type poisoned struct {
 	times map[store.Position]int
 	row   int // panics without an entry applied between them

@@ -46,8 +46,8 @@ func (k *record) end(c engine.Settle) {
 	k.fact.Open, k.fact.How, k.fact.Used, k.fact.Cost = false, c.How, c.Used, c.Cost
 }
 
-// journal is what was applied within a window, as bytes, to be told where a log was lost. An entry is
-// known to a log that has heard its process say a number as great.
+// journal is what was applied within a window, as bytes, to be told where a log was lost. An entry
+// is known to a log that has heard its process say a number as great.
 type journal struct {
 	bytes  []byte
 	before int // bytes of what is older than half a window, and of

@@ -30,8 +30,9 @@ type Options struct {
 	// OnError gets errors that no call returns; nil discards them. It must not call the Replica.
 	OnError func(error)
 
-	// Bounds returns the day and the month of a zone that last at a time, in UnixNano. They are told
-	// to the log before they are needed, because the tables of two machines may differ. It may be nil.
+	// Bounds returns the day and the month of a zone that last at a time, in UnixNano. They are
+	// told to the log before they are needed, because the tables of two machines may differ. Nil
+	// tells nothing.
 	Bounds func(zone string, wall int64) (day, month account.Span)
 
 	LeaseTTL   time.Duration // how long slots belong to a process that is silent; 0 is 30 s
