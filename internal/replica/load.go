@@ -178,8 +178,19 @@ func (r *Replica) isBlank(s *fleet.State, at store.Position) bool {
 	}
 }
 
-// begin begins the log anew with what this process knows, in place of another one.
+// deference is how long a process that has heard nothing for long leaves it to others to begin the
+// log anew.
+const deference = 300 * time.Millisecond
+
+// begin begins the log anew with what this process knows, in place of another one. If that is old,
+// others may know more: they go first, or tell it before anybody goes on.
 func (r *Replica) begin(stood store.Position, old uint64) {
+	r.mu.Lock()
+	stale := time.Since(r.life.currentAt) > contactGap
+	r.mu.Unlock()
+	if stale {
+		r.pause(deference)
+	}
 	r.mu.Lock()
 	if r.at != stood {
 		r.mu.Unlock()
@@ -198,7 +209,7 @@ func (r *Replica) begin(stood store.Position, old uint64) {
 		}
 		if err == nil {
 			r.mu.Lock()
-			r.begun(stood, image.At)
+			r.begun(stood, image.At, stale)
 			r.mu.Unlock()
 		}
 		return
@@ -207,13 +218,19 @@ func (r *Replica) begin(stood store.Position, old uint64) {
 
 // begun has the process stand at the beginning of its log. What was sent to the old one is sent
 // again.
-func (r *Replica) begun(stood, at store.Position) {
+func (r *Replica) begun(stood, at store.Position, stale bool) {
 	if r.at != stood {
 		return
 	}
 	r.at = at
 	r.moved()
-	if r.status == cutOff {
+	if stale && r.alone == nil {
+		r.alone = new(alone)
+	}
+	if stale && r.status != cutOff {
+		r.alone.since = r.clock.expected()
+	}
+	if stale || r.status == cutOff {
 		r.life.wasCutOff = true
 	}
 	if r.status != joining {
