@@ -18,11 +18,12 @@ var _ store.Store = (*Store)(nil)
 // orderedLog is the log of a process in which the server orders commands. It implements store.Log.
 //
 // The log is a stream with a row for each batch. A hash has which log it is, where it begins and
-// where the newest image is, and a list has the pieces of that.
+// where the newest image is, a list has the pieces of that, and a string names the end of the log,
+// so that an append that knows it reads no row.
 type orderedLog struct {
 	store   *Store
 	options store.Options
-	keys    []string // of the log, and of what it is
+	keys    []string // of the log, of what it is, and of its end
 
 	closing  context.Context
 	stop     context.CancelFunc
@@ -47,7 +48,7 @@ func (s *Store) Open(ctx context.Context, options store.Options) (store.Log, err
 		}
 	}
 	prefix := "{" + s.options.Prefix + "}:ratelimit:" + orderedLayout + ":"
-	l := &orderedLog{store: s, options: options, keys: []string{prefix + "log", prefix + "meta"}}
+	l := &orderedLog{store: s, options: options, keys: []string{prefix + "log", prefix + "meta", prefix + "end"}}
 	l.closing, l.stop = context.WithCancel(context.Background())
 	return l, nil
 }

@@ -148,7 +148,7 @@ func (l *orderedLog) show(ctx context.Context, image store.Image, old ...any) er
 		}
 	}
 	args := append(placeArgs(image.At), pieces, len(image.Bytes), l.keepFor())
-	status, err := l.run(ctx, orderedSave, append(l.keys[:2:2], key), append(args, old...), true)
+	status, err := l.run(ctx, orderedSave, append(l.keys[:3:3], key), append(args, old...), true)
 	if err == nil {
 		err = statusOf(status)
 	}

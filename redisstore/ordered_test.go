@@ -41,4 +41,7 @@ func loseEnd(t *testing.T, client *redis.Client) {
 	if err := client.XDel(t.Context(), key, rows[0].ID).Err(); err != nil {
 		t.Fatal(err)
 	}
+	if err := client.Del(t.Context(), "{ordered}:ratelimit:3:end").Err(); err != nil {
+		t.Fatal(err)
+	}
 }
