@@ -38,9 +38,8 @@ type charge struct {
 
 // leave has the process go on without the log.
 func (r *Replica) leave() {
-	r.status = cutOff
-	fresh := time.Since(r.life.currentAt) <= contactGap
-	if r.alone == nil {
+	fresh := r.status == here && time.Since(r.life.currentAt) <= contactGap
+	if r.status = cutOff; r.alone == nil {
 		r.alone = new(alone)
 	}
 	a := r.alone

@@ -364,3 +364,29 @@ func TestZones(t *testing.T) {
 		}
 	})
 }
+
+// Nobody waits for long because the store goes away while a lost log is begun anew.
+func TestAwayWhileLost(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		first, second := b.open(), b.open()
+		b.quota(first, state.Quota{MaxRPM: 12})
+		b.store.Empty()
+		time.Sleep(time.Millisecond)
+		b.store.Down(time.Minute)
+		for _, r := range []*Replica{first, second} {
+			began := time.Now()
+			if _, err := r.Do(b.Context(), engine.Admit{By: byMe, Wants: oneWant}); err != nil && !errors.Is(err, ErrAway) {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		for _, r := range []*Replica{first, second} {
+			if _, ok := b.admit(r); !ok {
+				t.Error("nobody goes on")
+			}
+		}
+	})
+}

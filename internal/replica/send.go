@@ -102,7 +102,7 @@ func (r *Replica) fail(err error) {
 	r.err = err
 	r.life.failures++
 	r.life.failedAt = time.Now()
-	if r.status == here && r.life.failures > 1 && time.Since(r.contact) >= r.timeout {
+	if (r.status == here || r.status == catching) && r.life.failures > 1 && time.Since(r.contact) >= r.timeout {
 		r.tell(err)
 		r.leave()
 	}
