@@ -371,7 +371,11 @@ func TestAwayWhileLost(t *testing.T) {
 		first, second := b.open(), b.open()
 		b.quota(first, state.Quota{MaxRPM: 12})
 		b.store.Empty()
-		time.Sleep(time.Millisecond)
+		for loads := false; !loads; time.Sleep(50 * time.Microsecond) {
+			second.mu.Lock()
+			loads = second.status == catching
+			second.mu.Unlock()
+		}
 		b.store.Down(time.Minute)
 		for _, r := range []*Replica{first, second} {
 			began := time.Now()
