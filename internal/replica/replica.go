@@ -89,6 +89,7 @@ type Replica struct {
 	steady    time.Time // since when there was contact without a gap
 	alone     *alone    // what was decided without the log; nil for nothing
 	life      life
+	reads     reads
 	poisoned  poisoned
 	volume    int  // bytes of the entries since the last image
 	saving    bool // an image is being made
@@ -179,29 +180,6 @@ func (r *Replica) Err() error {
 	return r.err
 }
 
-// Fresh returns once the process has heard what was in the log when it was called. While the log is
-// away it returns at once.
-func (r *Replica) Fresh(ctx context.Context) error {
-	r.mu.Lock()
-	after, status := r.at, r.status
-	r.mu.Unlock()
-	for status == here {
-		ctx, cancel := context.WithTimeout(ctx, r.timeout)
-		sent := time.Now()
-		news, err := r.log.Read(ctx, after, 0, 0)
-		cancel()
-		r.hear(after, news, err, sent)
-		r.mu.Lock()
-		more := err == nil && news.More
-		after, status = r.at, r.status
-		r.mu.Unlock()
-		if !more {
-			return err
-		}
-	}
-	return nil
-}
-
 // Close says that the process shares the quota no more, and waits for that until ctx ends.
 func (r *Replica) Close(ctx context.Context) error {
 	r.mu.Lock()
@@ -217,7 +195,9 @@ func (r *Replica) Close(ctx context.Context) error {
 		case <-time.After(r.timeout):
 		}
 	}
+	r.mu.Lock()
 	r.stop()
+	r.mu.Unlock()
 	err := r.log.Close()
 	r.done.Wait()
 	return err

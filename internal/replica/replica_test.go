@@ -394,3 +394,56 @@ func TestAwayWhileLost(t *testing.T) {
 		}
 	})
 }
+
+// Who asks for the news has heard all that was in the log, and a thousand cost two reads.
+func TestFresh(t *testing.T) {
+	f := slow
+	f.Page = 1
+	inBubble(t, f, func(b *bench) {
+		first := b.open()
+		count := &counting{Log: first.log}
+		b.quota(first, state.Quota{MaxRPM: 100})
+		second := b.open(func(o *Options) { count.Log = o.Log; o.Log = count })
+		for range 5 {
+			b.admit(first)
+		}
+		var all sync.WaitGroup
+		was := count.reads()
+		for range 1000 {
+			all.Go(func() {
+				if err := second.Fresh(b.Context()); err != nil {
+					t.Error(err)
+				}
+				second.mu.Lock()
+				defer second.mu.Unlock()
+				if got := second.state.Engine.Account("m").Requests(0); got != 5 {
+					t.Errorf("it knows of %d charges", got)
+				}
+			})
+		}
+		all.Wait()
+		if n := count.reads() - was; n > 30 {
+			t.Errorf("there were %d reads", n)
+		}
+	})
+}
+
+// counting is a log that counts reads.
+type counting struct {
+	store.Log
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counting) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
+	c.mu.Lock()
+	c.n++
+	c.mu.Unlock()
+	return c.Log.Read(ctx, after, wait, gather)
+}
+
+func (c *counting) reads() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
