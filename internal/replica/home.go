@@ -160,11 +160,10 @@ func asksForRoom(c engine.Command) bool {
 // found answers an ask that the engine knows by its number, and reports whether it does.
 func (r *Replica) found(a *ask) bool {
 	verb, _ := a.command.(fleet.Verb)
-	at := r.clock.expected()
 	switch c := verb.Command.(type) {
 	case engine.Admit:
 		if calls := r.callsOf(a.n, len(c.Wants)); calls != nil {
-			at = r.state.Engine.Call(calls[0]).At.Instant
+			at := r.state.Engine.Call(calls[0]).At.Instant
 			r.own(calls)
 			o := engine.Outcome{Calls: calls}
 			o.Verdict.Allowed, o.Verdict.Code = true, "ok"
@@ -181,7 +180,7 @@ func (r *Replica) found(a *ask) bool {
 			if len(calls) < len(wants) || r.state.Engine.Call(calls[0]).Asked != wants[0].Asked {
 				continue
 			}
-			at = r.state.Engine.Call(calls[0]).At.Instant
+			at := r.state.Engine.Call(calls[0]).At.Instant
 			r.own(calls)
 			end := engine.Ended{ID: account.ID{Process: r.process, N: a.n}, Served: i, Calls: calls, Of: -1}
 			r.settle(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, at: at})
