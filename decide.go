@@ -146,7 +146,7 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 
 func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(req.Model); ok {
+	if now, t, ok := rl.lookRLocked(req.Model); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
 		rl.decideRLocked(d, req, &t, now)
 		rl.mu.RUnlock()
 		return
@@ -155,7 +155,16 @@ func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterLocked(req.Model)
+	if rl.checkAgeRLocked(t.Counted); req.depends(&t) {
+		now, t = rl.enterTidyLocked(req.Model)
+	}
 	rl.decideRLocked(d, req, &t, now)
+	rl.leaveLocked(now)
+}
+
+// depends reports whether the decision on a request depends on what its model has used.
+func (req *Request) depends(t *engine.Target) bool {
+	return !t.Account.Has(account.Unknown|account.Unlimited) && min(req.PromptTokens, req.OutputTokens) >= 0
 }
 
 // decideRLocked decides on a request by the judge, and charges nothing.
@@ -182,6 +191,8 @@ func (rl *RateLimiter) askRLocked(req *Request, t *engine.Target) engine.Request
 	}
 	if t.Account.Has(account.Unknown) {
 		rl.judgeUnknownRLocked(&r)
+	} else if !t.Account.IsShown() {
+		rl.checkAgeRLocked(t.Counted)
 	}
 	return r
 }

@@ -82,6 +82,7 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 		return nil
 	}
 	r.call = nil
+	rl.adoptChargedLocked(c, now)
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)
 	if how != account.Committed || used != c.Tokens || cost != c.Most {
@@ -118,6 +119,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	now := rl.nowLocked()
+	rl.adoptChargedLocked(c, now)
 	age := max(int64(rl.clock.At(now.Instant).Sub(at)), 0)
 	rl.engine.Arrive(c, now.Instant-age, now)
 	rl.changedLocked(now.Instant)

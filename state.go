@@ -204,6 +204,16 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 	}
 }
 
+// adoptChargedLocked has the engine know what the program has changed by hand of what a call has
+// charged.
+func (rl *RateLimiter) adoptChargedLocked(c *account.Call, now account.Now) {
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil && a.IsShown() && !a.Mirrors() {
+			rl.adoptStatsLocked(a.Name, now)
+		}
+	}
+}
+
 // adoptEntryLocked has the engine count what an entry of State shows.
 func (rl *RateLimiter) adoptEntryLocked(counted string, stats *UsageStats, now account.Now, keeps func(*account.Charge) bool) {
 	_, q, _ := rl.engine.Catalog.Cover(counted)
