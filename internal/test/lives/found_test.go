@@ -29,6 +29,14 @@ func TestFound(t *testing.T) {
 				MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"m": {}}, Pools: map[string]ratelimit.Pool{"p": all},
 			}, placeless,
 		},
+		{"a limiter that opens a file anew keeps the minute for its margin", reopened, opensAnew},
+		{"a report on two pools is noted before those that wait for one go", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {}},
+			Pools: map[string]ratelimit.Pool{
+				"in":  {Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxOTPM: 100}},
+				"out": {Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxITPM: 100}},
+			},
+		}, reportsOnTwo},
 	} {
 		for _, kind := range []string{private, file, inLog} {
 			t.Run(tt.name+", "+kind, func(t *testing.T) {
@@ -89,4 +97,37 @@ func placeless(t *testing.T, h *house) {
 		}
 	}
 	taken.Commit(1, 0)
+}
+
+var reopened = ratelimit.Config{Margin: time.Second, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}}
+
+func opensAnew(t *testing.T, h *house) {
+	reserve(t, h, "m", 1).Commit(1, 0)
+	time.Sleep(time.Minute + time.Second)
+	if err := h.reopen(reopened); err != nil {
+		t.Fatal(err)
+	}
+	if is := h.rl.Stats("m").RPM; is != 1 {
+		t.Errorf("%d requests count, want 1", is)
+	}
+}
+
+func reportsOnTwo(t *testing.T, h *house) {
+	left := func(n int) ratelimit.ProviderLimit { return ratelimit.ProviderLimit{HasRemaining: true, Remaining: n} }
+	h.rl.Observe("m", ratelimit.ProviderLimits{OTPM: left(0)})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if r, err := h.rl.Acquire(t.Context(), "m", 5, 5); err != nil {
+			t.Error(err)
+		} else {
+			r.Commit(5, 5)
+		}
+	}()
+	synctest.Wait()
+	h.rl.Observe("m", ratelimit.ProviderLimits{OTPM: left(50), ITPM: left(40)})
+	if is := h.rl.PoolStats("out").ExternalITPM; is != 60 {
+		t.Errorf("others use %d tokens, want 60", is)
+	}
+	<-done
 }
