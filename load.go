@@ -119,7 +119,7 @@ func (l loading) sayLocked(instant int64, say func(*catalog.Catalog) []catalog.C
 	rl := l.rl
 	now := rl.nowAtLocked(instant)
 	rl.sayer = byFile
-	rl.engine.Change(say, rl.renames(), now)
+	rl.engine.Change(say, now)
 	rl.zoned = rl.engine.ZonesKnown(now.Wall)
 	rl.quotaVersion++
 }

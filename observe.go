@@ -118,7 +118,7 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 			Target: engine.Target{Account: rl.engine.Account(pool.Pool), Counted: pool.Pool}, Report: r,
 		})
 	}
-	if rl.engine.Observe(seen, rl.span(), rl.renames(), now) {
+	if rl.engine.Observe(seen, rl.span(), now) {
 		rl.quotaVersion++
 		rl.changedNowLocked()
 	}

@@ -123,7 +123,7 @@ func (rl *RateLimiter) sayLocked(by string, now account.Now, say func(*catalog.C
 	if by == byHeader || by == byRefusal || by == byFile {
 		sayer = engine.Provider
 	}
-	rl.engine.Say(sayer, say, rl.renames(), now)
+	rl.engine.Say(sayer, say, now)
 	rl.zoned = rl.engine.ZonesKnown(now.Wall)
 	rl.quotaVersion++
 }

@@ -46,6 +46,9 @@ func (rl *RateLimiter) readyLocked() {
 	if rl.engine == nil {
 		rl.engine = engine.New(rand.Uint64(), observer{rl})
 		rl.engine.SetMaxModels(rl.maxModels)
+		if rl.naming.MatchVersions {
+			rl.engine.Rename = rl.nameRLocked
+		}
 		rl.engine.Keep(rl.span())
 		rl.firesAt = account.Never
 	}
@@ -307,15 +310,6 @@ func (rl *RateLimiter) nameRLocked(model string) string {
 // isListedRLocked reports whether a model has a quota of its own.
 func (rl *RateLimiter) isListedRLocked(name string) bool {
 	return rl.engine.Catalog.IsListed(name)
-}
-
-// renames returns how those that wait learn the names under which their models are counted now; nil
-// where these do not depend on quotas.
-func (rl *RateLimiter) renames() func(string) string {
-	if rl.naming.MatchVersions {
-		return rl.nameRLocked
-	}
-	return nil
 }
 
 // mostModels is the bound on models without a quota of their own that hold state.

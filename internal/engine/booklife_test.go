@@ -356,7 +356,7 @@ func (b *book) rezoneSpend(p *payment, wall int64) {
 
 func (l *bookLife) setQuota(name string, q state.Quota) {
 	l.say("quota of %s: %+v", name, q)
-	l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(name, q) }, nil, l.now)
+	l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(name, q) }, l.now)
 	l.quotas[name] = q
 	for _, b := range l.books {
 		l.cover(b)
@@ -368,7 +368,7 @@ func (l *bookLife) setPool() {
 	name := state.PoolName(fmt.Sprint("p", l.random.IntN(2)))
 	if l.pools[name] != nil && l.random.IntN(3) == 0 {
 		l.say("no pool %s", name)
-		l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.RemovePool(name) }, nil, l.now)
+		l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.RemovePool(name) }, l.now)
 		delete(l.pools, name)
 		delete(l.quotas, name)
 		b := l.bookOf(name)
@@ -378,7 +378,7 @@ func (l *bookLife) setPool() {
 		members := [][]string{{"*"}, {"a", "star-*"}, {"b", "nobody"}, {"a", "b"}}[l.random.IntN(4)]
 		q := l.quota(false)
 		l.say("pool %s of %v: %+v", name, members, q)
-		l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.SetPool(name, members, q) }, nil, l.now)
+		l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.SetPool(name, members, q) }, l.now)
 		l.pools[name], l.quotas[name] = members, q
 		l.cover(l.bookOf(name))
 	}

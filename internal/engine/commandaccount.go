@@ -98,7 +98,7 @@ func readCost(r *wire.Reader) state.Cost {
 
 func (c Observe) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	o.Done = e.Observe([]Observed{{t, c.Report}}, c.Span, nil, now)
+	o.Done = e.Observe([]Observed{{t, c.Report}}, c.Span, now)
 	return o
 }
 

@@ -25,7 +25,7 @@ func readSetQuota(r *wire.Reader) Command {
 }
 
 func (c SetQuota) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.SetQuota(c.Counted, c.Quota) }, nil, now)
+	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.SetQuota(c.Counted, c.Quota) }, now)
 	return o
 }
 
@@ -40,7 +40,7 @@ func (c RemoveQuota) Append(to []byte) []byte {
 func readRemoveQuota(r *wire.Reader) Command { return RemoveQuota{Counted: readString(r)} }
 
 func (c RemoveQuota) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.RemoveQuota(c.Counted) }, nil, now)
+	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.RemoveQuota(c.Counted) }, now)
 	return o
 }
 
@@ -57,7 +57,7 @@ func readSetAccount(r *wire.Reader) Command {
 }
 
 func (c SetAccount) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.SetAccount(c.Quotas) }, nil, now)
+	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.SetAccount(c.Quotas) }, now)
 	return o
 }
 
@@ -86,7 +86,7 @@ func readAddProfile(r *wire.Reader) Command {
 }
 
 func (c AddProfile) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.AddProfile(&c.Profile) }, nil, now)
+	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.AddProfile(&c.Profile) }, now)
 	return o
 }
 
@@ -106,7 +106,7 @@ func readLearn(r *wire.Reader) Command {
 }
 
 func (c Learn) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Provider, func(known *catalog.Catalog) []catalog.Change { return known.Learn(c.Counted, c.Quota) }, nil, now)
+	e.Say(Provider, func(known *catalog.Catalog) []catalog.Change { return known.Learn(c.Counted, c.Quota) }, now)
 	return o
 }
 
@@ -121,7 +121,7 @@ func (c ForgetLearned) Append(to []byte) []byte {
 func readForgetLearned(r *wire.Reader) Command { return ForgetLearned{Counted: readString(r)} }
 
 func (c ForgetLearned) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.ForgetLearned(c.Counted) }, nil, now)
+	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.ForgetLearned(c.Counted) }, now)
 	return o
 }
 
@@ -142,7 +142,7 @@ func readSetPool(r *wire.Reader) Command {
 }
 
 func (c SetPool) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.SetPool(c.Counted, c.Models, c.Quota) }, nil, now)
+	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.SetPool(c.Counted, c.Models, c.Quota) }, now)
 	return o
 }
 
@@ -157,7 +157,7 @@ func (c RemovePool) Append(to []byte) []byte {
 func readRemovePool(r *wire.Reader) Command { return RemovePool{Counted: readString(r)} }
 
 func (c RemovePool) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.RemovePool(c.Counted) }, nil, now)
+	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.RemovePool(c.Counted) }, now)
 	if !e.Catalog.IsPool(c.Counted) {
 		e.Remove(c.Counted, now)
 	}
@@ -189,6 +189,6 @@ func readLoaded(r *wire.Reader) Command {
 }
 
 func (c Loaded) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	e.Say(Provider, func(known *catalog.Catalog) []catalog.Change { return known.Loaded(&c.File, c.Learns) }, nil, now)
+	e.Say(Provider, func(known *catalog.Catalog) []catalog.Change { return known.Loaded(&c.File, c.Learns) }, now)
 	return o
 }

@@ -19,6 +19,9 @@ const DefaultMaxModels = 10_000
 // read (Find, Judge) may run beside each other.
 type Engine struct {
 	Catalog *catalog.Catalog
+	// Rename returns the name under which a model is counted that a caller asks for. It is nil where
+	// that does not depend on quotas.
+	Rename func(asked string) string
 
 	accounts map[string]*account.Account
 	blanks   blanks

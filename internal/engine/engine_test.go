@@ -20,7 +20,7 @@ func BenchmarkReserveCommit(b *testing.B) {
 	now := at(0)
 	e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change {
 		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 40})
-	}, nil, now)
+	}, now)
 	by := engine.By{Span: account.Minute}
 	b.ReportAllocs()
 	calls := make([]*account.Call, 0, 1)
@@ -43,7 +43,7 @@ func BenchmarkJudge(b *testing.B) {
 	now := at(0)
 	e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change {
 		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 40})
-	}, nil, now)
+	}, now)
 	by := engine.By{Span: account.Minute}
 	t := e.Resolve("m", "m")
 	e.Record(&t, account.Minute, tokens.Count{Input: 5}, 0, now)

@@ -21,8 +21,8 @@ func (e *Engine) LoadPools(pools map[string][]string, now account.Now) {
 }
 
 // Change is Say, and serves nobody.
-func (e *Engine) Change(say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
-	e.change(Provider, say, rename, now)
+func (e *Engine) Change(say func(*catalog.Catalog) []catalog.Change, now account.Now) {
+	e.change(Provider, say, now)
 }
 
 // Unload forgets what no file replaces of an account: the reports of its provider and, where the

@@ -32,7 +32,7 @@ func newRoom(t *testing.T, quotas map[string]state.Quota, classes map[string]sta
 				return c.SetPool(state.PoolName(members), strings.Fields(members), q)
 			}
 			return c.SetQuota(name, q)
-		}, nil, r.now)
+		}, r.now)
 	}
 	r.e.SetClasses(classes, r.now)
 	return r

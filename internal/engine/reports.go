@@ -74,10 +74,9 @@ type Observed struct {
 }
 
 // Observe notes by what a provider reports together what others use of some accounts, and corrects
-// their quotas. What is left of all is noted before anything serves those that wait: no more of them
-// may go than are left. rename is that of Say. It reports whether anything but the usage of others
-// has changed.
-func (e *Engine) Observe(all []Observed, span int64, rename func(asked string) string, now account.Now) (changed bool) {
+// their quotas. What is left of all is noted before anything serves those that wait: no more of
+// them may go than are left. It reports whether anything but the usage of others has changed.
+func (e *Engine) Observe(all []Observed, span int64, now account.Now) (changed bool) {
 	now = e.begin(now, span)
 	var lessons []lesson
 	for i := range all {
@@ -95,7 +94,7 @@ func (e *Engine) Observe(all []Observed, span int64, rename func(asked string) s
 		}
 	}
 	for _, l := range lessons {
-		e.change(Provider, func(c *catalog.Catalog) []catalog.Change { return c.Learn(l.name, l.quota) }, rename, now)
+		e.change(Provider, func(c *catalog.Catalog) []catalog.Change { return c.Learn(l.name, l.quota) }, now)
 	}
 	if len(lessons) > 0 {
 		e.Serve(now)

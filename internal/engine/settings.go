@@ -22,16 +22,14 @@ const (
 	Provider              // a report of the provider, or a file
 )
 
-// Say changes what the catalog knows, and has the accounts and those that wait follow. rename
-// returns the name under which a model is counted that a caller asks for; nil where that does not
-// depend on quotas.
-func (e *Engine) Say(by Sayer, say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
-	e.change(by, say, rename, now)
+// Say changes what the catalog knows, and has the accounts and those that wait follow.
+func (e *Engine) Say(by Sayer, say func(*catalog.Catalog) []catalog.Change, now account.Now) {
+	e.change(by, say, now)
 	e.Serve(now)
 }
 
 // change is Say, and serves nobody.
-func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
+func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, now account.Now) {
 	now = e.begin(now, 0)
 	hadPools := e.Catalog.HasPools()
 	for _, c := range say(e.Catalog) {
@@ -40,22 +38,22 @@ func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, r
 	for _, pool := range e.Catalog.PoolNames() {
 		e.need(pool) // a file may have a pool without a quota
 	}
-	if rename != nil {
-		e.rename(rename, now)
+	if e.Rename != nil {
+		e.rename(now)
 	}
-	if rename != nil || hadPools || e.Catalog.HasPools() {
-		e.requeue(rename, now)
+	if e.Rename != nil || hadPools || e.Catalog.HasPools() {
+		e.requeue(now)
 	}
 }
 
 // rename moves cooldowns and the usage of others to the names under which their models are counted
 // now. Of two cooldowns the one that ends later stays.
-func (e *Engine) rename(rename func(asked string) string, now account.Now) {
+func (e *Engine) rename(now account.Now) {
 	for _, a := range e.sorted().All {
 		if a.IsPool() || a.CoolUntil == 0 && a.Reports == nil {
 			continue
 		}
-		name := rename(a.Name)
+		name := e.Rename(a.Name)
 		if name == a.Name {
 			continue
 		}
@@ -102,14 +100,14 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 }
 
 // requeue puts those that wait in line anew.
-func (e *Engine) requeue(rename func(asked string) string, now account.Now) {
+func (e *Engine) requeue(now account.Now) {
 	if e.lines.Waiting() == 0 {
 		return
 	}
 	e.lines.Requeue(lineClasses(e.classes), func(c *lines.Candidate) {
 		for i := range OptionOf(c).Requests {
-			if r := &OptionOf(c).Requests[i]; rename != nil {
-				r.Counted = rename(r.Asked)
+			if r := &OptionOf(c).Requests[i]; e.Rename != nil {
+				r.Counted = e.Rename(r.Asked)
 			}
 		}
 	}, now)
