@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/configfile"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pricing"
@@ -290,15 +290,12 @@ func (rl *RateLimiter) configureLocked(cfg *Config, profiles []ProviderProfile) 
 	}
 	for _, model := range slices.Sorted(maps.Keys(cfg.Quotas)) {
 		q := cfg.Quotas[model]
-		rl.tellZoneLocked(q.DayZone, now)
-		rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(state.ModelName(model), state.Quota(q)) })
+		rl.sayLocked(byProgram, now, engine.SetQuota{Counted: state.ModelName(model), Quota: state.Quota(q)}, q.DayZone)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Pools)) {
 		pool := cfg.Pools[name]
-		rl.tellZoneLocked(pool.Quota.DayZone, now)
-		rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change {
-			return c.SetPool(state.PoolName(name), pool.Models, state.Quota(pool.Quota))
-		})
+		set := engine.SetPool{Counted: state.PoolName(name), Models: pool.Models, Quota: state.Quota(pool.Quota)}
+		rl.sayLocked(byProgram, now, set, pool.Quota.DayZone)
 	}
 	rl.leaveLocked(now)
 }

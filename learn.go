@@ -1,6 +1,6 @@
 package ratelimit
 
-import "dappco.re/go/core/go-ratelimit/internal/catalog"
+import "dappco.re/go/core/go-ratelimit/internal/engine"
 
 // ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in
 // the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the
@@ -8,15 +8,8 @@ import "dappco.re/go/core/go-ratelimit/internal/catalog"
 //
 // Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
 func (rl *RateLimiter) ForgetLearned(model string) {
-	defer rl.teller.flush()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.readyLocked()
 	if model != "" {
-		model = rl.nameRLocked(model)
+		model = rl.CountedAs(model)
 	}
-	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.ForgetLearned(model) })
-	if model == "" {
-		rl.engine.ForgetTold()
-	}
+	rl.say(byProgram, engine.ForgetLearned{Counted: model})
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -43,13 +43,8 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 		return
 	}
 	clock.LoadZone(pool.Quota.DayZone) // as SetQuota does
-	counted := state.PoolName(name)
-	defer rl.teller.flush()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change {
-		return c.SetPool(counted, pool.Models, state.Quota(pool.Quota))
-	}, pool.Quota.DayZone)
+	set := engine.SetPool{Counted: state.PoolName(name), Models: pool.Models, Quota: state.Quota(pool.Quota)}
+	rl.say(byProgram, set, pool.Quota.DayZone)
 }
 
 // RemovePool takes back what the program said of a pool, by Config.Pools or SetPool, and what an
@@ -61,16 +56,7 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 //
 // Waiters are served at once. RemovePool is safe for concurrent use.
 func (rl *RateLimiter) RemovePool(name string) {
-	counted := state.PoolName(name)
-	defer rl.teller.flush()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.RemovePool(counted) })
-	if !rl.engine.Catalog.IsPool(counted) {
-		now := rl.nowLocked()
-		rl.engine.Remove(counted, now)
-		rl.leaveLocked(now)
-	}
+	rl.say(byProgram, engine.RemovePool{Counted: state.PoolName(name)})
 }
 
 // Pool returns a pool: one of Config.Pools or SetPool, of the state file, or of a provider's

@@ -12,6 +12,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -237,13 +238,14 @@ func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, now account.Now) {
 		rl.loaded = append(rl.loaded, p.Provider)
 	}
 	is := catalog.Profile{Provider: string(p.Provider)}
+	var zones []string
 	for _, name := range slices.Sorted(maps.Keys(p.Models)) {
 		q := p.Models[name]
 		rl.profiled[name] = profiledQuota{q, p.Provider, p.Sources[name]}
 		is.Rows = append(is.Rows, catalog.Row{Name: name, Quota: state.Quota(q), Group: p.Sources[name].Group})
-		rl.tellZoneLocked(q.DayZone, now)
+		zones = append(zones, q.DayZone)
 	}
-	rl.sayLocked(byProfile, now, func(c *catalog.Catalog) []catalog.Change { return c.AddProfile(&is) })
+	rl.sayLocked(byProfile, now, engine.AddProfile{Profile: is}, zones...)
 }
 
 // toldStale has the providers of which the process was told that their quotas are old.

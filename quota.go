@@ -97,33 +97,34 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = state.ModelName(rl.naming.Aliased(model))
+	rl.say(byProgram, engine.SetQuota{Counted: model, Quota: state.Quota(quota)}, quota.DayZone)
+}
+
+// say has a setting of quotas take effect, and saved. by is what Config.Events is told of who says
+// it; zones are those of the quotas.
+func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
 	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(model, state.Quota(quota)) }, quota.DayZone)
-}
-
-// settingLocked changes what is said of quotas, has it saved, and has those that wait served or
-// refused. zones are those of the quotas that are said.
-func (rl *RateLimiter) settingLocked(by string, say func(*catalog.Catalog) []catalog.Change, zones ...string) {
 	now := rl.nowLocked()
 	rl.adoptQuotasLocked(now)
-	for _, zone := range zones {
-		rl.tellZoneLocked(zone, now)
-	}
-	rl.sayLocked(by, now, say)
+	rl.sayLocked(by, now, c, zones...)
 	rl.changedNowLocked()
 	rl.leaveLocked(now)
 }
 
-// sayLocked changes what is said of quotas. by is what Config.Events is told of who says it.
-func (rl *RateLimiter) sayLocked(by string, now account.Now, say func(*catalog.Catalog) []catalog.Change) {
-	rl.sayer = by
-	sayer := engine.Program
-	if by == byHeader || by == byRefusal || by == byFile {
-		sayer = engine.Provider
+// sayLocked is say where more follows.
+func (rl *RateLimiter) sayLocked(by string, now account.Now, c engine.Command, zones ...string) {
+	for _, zone := range zones {
+		rl.tellZoneLocked(zone, now)
 	}
-	rl.engine.Say(sayer, say, now)
+	rl.sayer = by
+	rl.engine.Do(c, now)
+	rl.saidLocked(now)
+}
+
+// saidLocked notes that quotas may have changed, and the zones of their days.
+func (rl *RateLimiter) saidLocked(now account.Now) {
 	rl.zoned = rl.engine.ZonesKnown(now.Wall)
 	rl.quotaVersion++
 }
@@ -157,11 +158,7 @@ func (rl *RateLimiter) requotedLocked(c catalog.Change) {
 // model the quota that it goes back to in this process. Waiters are served or refused at once.
 // RemoveQuota is safe for concurrent use.
 func (rl *RateLimiter) RemoveQuota(model string) {
-	defer rl.teller.flush()
-	model = state.ModelName(rl.naming.Aliased(model))
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.RemoveQuota(model) })
+	rl.say(byProgram, engine.RemoveQuota{Counted: state.ModelName(rl.naming.Aliased(model))})
 }
 
 // SetAccountQuotas tells the limits of the account, by model, as its provider's admin API has them:
@@ -184,11 +181,8 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		rl.reporter.Report(fmt.Errorf("set account quotas: %w", err))
 		return
 	}
-	defer rl.teller.flush()
 	said = modelname.Aliased(&rl.naming, said)
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.settingLocked(byAccount, func(c *catalog.Catalog) []catalog.Change { return c.SetAccount(said) }, zonesOf(said)...)
+	rl.say(byAccount, engine.SetAccount{Quotas: said}, zonesOf(said)...)
 }
 
 // zonesOf returns the zones of the days of quotas.

@@ -170,7 +170,7 @@ func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
 	}
 	for _, name := range rl.engine.Catalog.Names() {
 		if _, has := rl.Quotas[name]; !has {
-			rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota{}, false) })
+			rl.engine.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota{}, false) }, now)
 		}
 	}
 	for name, q := range rl.Quotas {
@@ -182,7 +182,9 @@ func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
 // noticeLocked has the engine know a quota that the program put into Quotas.
 func (rl *RateLimiter) noticeLocked(name string, q ModelQuota, now account.Now) {
 	if is, has := rl.engine.Catalog.Quota(name); !has || is != state.Quota(q) {
-		rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota(q), true) })
+		rl.sayer = byProgram
+		rl.engine.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota(q), true) }, now)
+		rl.saidLocked(now)
 	}
 }
 

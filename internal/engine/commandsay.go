@@ -121,6 +121,9 @@ func (c ForgetLearned) Append(to []byte) []byte {
 func readForgetLearned(r *wire.Reader) Command { return ForgetLearned{Counted: readString(r)} }
 
 func (c ForgetLearned) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
+	if c.Counted == "" {
+		e.ForgetTold()
+	}
 	e.Say(Program, func(known *catalog.Catalog) []catalog.Change { return known.ForgetLearned(c.Counted) }, now)
 	return o
 }
