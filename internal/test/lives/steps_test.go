@@ -253,7 +253,8 @@ func (l *life) setPool() {
 	}
 	name := pick(l.random, "org", "some", "new")
 	a := l.pools[name]
-	if a != nil && oneIn(l.random, 4) {
+	keeps := l.cfg.Prices != nil && l.zones["pool "+name] != "" && !l.rezones // see the differences
+	if a != nil && oneIn(l.random, 4) && !keeps {
 		l.note("remove pool %s", name)
 		for _, h := range l.houses {
 			h.rl.RemovePool(name)
