@@ -38,7 +38,7 @@ var importRules = map[string][]string{
 		modulePath + "/money",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
-	"adaptive":        {modulePath + "/limit"},
+	"adaptive":        {modulePath + "/limit", modulePath + "/internal/wire"},
 	"debounce":        {},
 	"limit":           {},
 	"money":           {},
@@ -60,14 +60,16 @@ var importRules = map[string][]string{
 	},
 
 	"internal/found": {
-		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
 	"internal/classuse": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/fairline": {modulePath + "/internal/eviction", modulePath + "/internal/state"},
+	"internal/fairline": {
+		modulePath + "/internal/eviction", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
@@ -90,11 +92,17 @@ var importRules = map[string][]string{
 	"internal/opencalls":   {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":    {modulePath + "/internal/sharedlog/sqlitelog"},
-	"internal/provenance":  {modulePath + "/internal/modelname", modulePath + "/internal/state"},
-	"internal/apicall":     {},
-	"internal/tokencount":  {modulePath + "/internal/apicall"},
-	"internal/fsx":         {"golang.org/x/sys/..."},
-	"internal/pace":        {modulePath + "/internal/tokens"},
+	"internal/provenance": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
+	"internal/catalog": {
+		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
+		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
+	"internal/apicall":    {},
+	"internal/tokencount": {modulePath + "/internal/apicall"},
+	"internal/fsx":        {"golang.org/x/sys/..."},
+	"internal/pace":       {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
 		modulePath + "/internal/tokens",
@@ -122,13 +130,21 @@ var importRules = map[string][]string{
 	"internal/spend": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/money",
 	},
+	"internal/store":           {},
+	"internal/store/memlog":    {modulePath + "/internal/store", modulePath + "/internal/store/storetest"},
+	"internal/store/storetest": {modulePath + "/internal/store"},
+	"internal/store/sqlitelog": {
+		modulePath + "/internal/store", modulePath + "/internal/store/storetest",
+		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/state", "modernc.org/sqlite",
+	},
 	"internal/sqlitestate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
-		modulePath + "/money",
+		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/breaker": {},
 	"internal/sample":  {},
@@ -136,6 +152,27 @@ var importRules = map[string][]string{
 	"internal/tokens":  {},
 	"internal/unsaved": {
 		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
+	},
+	"internal/account": {
+		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
+		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",
+		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
+	},
+	"internal/verdict": {
+		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/wire",
+		modulePath + "/money",
+	},
+	"internal/lines": {
+		modulePath + "/internal/account", modulePath + "/internal/fairline", modulePath + "/internal/state",
+		modulePath + "/internal/verdict", modulePath + "/internal/wire",
+	},
+	"internal/engine": {
+		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/cooldown",
+		modulePath + "/internal/external", modulePath + "/internal/fairline", modulePath + "/internal/found",
+		modulePath + "/internal/lines", modulePath + "/internal/modelname", modulePath + "/internal/observation",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
+		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
@@ -155,6 +192,7 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/unknown":   {},
+	"internal/wire":      {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
 	"internal/deadline":  {},

@@ -56,7 +56,7 @@ type drought struct {
 	tally   tally
 	full    tally // at the refusal that nothing passed after
 	began   int64 // when that was
-	high    int64 // the rate then
+	high    int64 // the rate then; 0 where it is not known
 	sent    int64 // units since the rate was lowered last,
 	refused int64 // and how many of them were refused
 	holds   bool  // whether there is a drought
@@ -127,7 +127,7 @@ func (s *RateSearch) judge(at, took, before int64) {
 		}
 		s.crowded(at, before)
 		d.began, d.high, d.full = at, before, d.tally
-		d.full.remove(took / gapOf(before))
+		d.full.remove(max(took, 0) / gapOf(before))
 	}
 	d.sent, d.refused = 0, 0
 }
@@ -168,7 +168,10 @@ func (s *RateSearch) probePassed(at int64) bool {
 func (s *RateSearch) end() {
 	d := &s.drought
 	d.holds = false
-	least := max(leastDrought, leastDroughtGaps*gapOf(d.high))
+	least := leastDrought
+	if d.high > 0 { // else the row of refusals was resumed, and began at a rate that nobody knows
+		least = max(least, leastDroughtGaps*gapOf(d.high))
+	}
 	if !s.countsMinute(d.probed) && sub(d.probed, d.held) < least {
 		if d.some == 0 {
 			d.some = scaled(d.high, 600, 1000)

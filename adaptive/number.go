@@ -21,6 +21,17 @@ func scaledUp(n, num, den int64) int64 {
 	return int64(q)
 }
 
+// root returns the square root of n, rounded down. n is from 0 to 10^6, and no float is in it, so
+// that all machines find the same.
+func root(n int64) (r int64) {
+	for bit := int64(512); bit > 0; bit /= 2 {
+		if (r+bit)*(r+bit) <= n {
+			r += bit
+		}
+	}
+	return r
+}
+
 // chance is a source of random numbers, splitmix64: one word of state, and no callback.
 type chance uint64
 

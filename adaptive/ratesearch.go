@@ -26,7 +26,7 @@ const rivalUnits = 3
 // Gap may change by Raise, Refused and Resume, and by nothing else.
 //
 // Make it with NewRateSearch: the zero RateSearch panics. It is a value, and a copy of it goes
-// its own way. No method allocates. It is not safe for concurrent use.
+// its own way. No method but those of its bytes allocates. It is not safe for concurrent use.
 type RateSearch struct {
 	course      // in units in perSpan
 	drought     drought

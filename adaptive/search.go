@@ -1,7 +1,5 @@
 package adaptive
 
-import "math"
-
 // search is the arithmetic of a limit that is not known. It has no clock and no lock.
 //
 // Below the knee, where the last refusal was, a clean window closes a seventh of the gap. From
@@ -128,8 +126,7 @@ func (s *search) lookForRivals() {
 // keepAmongRivals returns what the first refusal leaves while there are rivals, in thousandths.
 func (s *search) keepAmongRivals() int64 {
 	square := scaled(min(s.level, equalLevel), 1e6, equalLevel)
-	root := max(int64(math.Sqrt(float64(square))), leastRoot)
-	return 1000 - max(scaled(1000-s.keep, root, 1000), 1)
+	return 1000 - max(scaled(1000-s.keep, max(root(square), leastRoot), 1000), 1)
 }
 
 // passed raises the level after a clean window.

@@ -228,3 +228,11 @@ func TestSub(t *testing.T) {
 		}
 	}
 }
+
+func TestRoot(t *testing.T) {
+	for n := range int64(1e6 + 1) {
+		if got, want := root(n), int64(math.Sqrt(float64(n))); got != want {
+			t.Fatalf("the root of %d is %d, want %d", n, got, want)
+		}
+	}
+}

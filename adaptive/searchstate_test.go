@@ -71,6 +71,40 @@ func TestResumeLowered(t *testing.T) {
 	}
 }
 
+// A drought that begins in a resumed row of refusals ends, though nobody knows at which rate the
+// row began.
+func TestDroughtOfAResumedRow(t *testing.T) {
+	s := newRateSearch(t, nil)
+	s.Resume(adaptive.SearchState{Level: 100e9, Knee: 100e9, Streak: 2, Lowered: 1}, 0, 0)
+	for at := sec / 10; at < 10*sec; at += sec / 10 {
+		if s.Ready(at) {
+			s.Raise(at)
+		}
+		if s.Count(at, 1); at < 5*sec {
+			s.Refused(at, 0)
+		}
+	}
+	if got := s.State(10 * sec); got.Level < 2e9 || got.Streak != 0 {
+		t.Errorf("behind the drought: %+v", got)
+	}
+}
+
+// A refusal of a call that was sent later than it was refused says as much as one of which that is
+// not known.
+func TestRefusedBeforeItWasSent(t *testing.T) {
+	levels := make(map[int64]bool)
+	for _, took := range []int64{0, -1, math.MinInt64 / 2, math.MinInt64} {
+		s := newRateSearch(t, nil)
+		s.Resume(adaptive.SearchState{Level: 1000e9}, 0, 0)
+		s.Count(sec, 5000)
+		s.RefusedUntil(sec, took, 31*sec)
+		levels[s.State(sec).Level] = true
+	}
+	if len(levels) != 1 {
+		t.Errorf("the levels are %v", levels)
+	}
+}
+
 // The searches say in JSON all that they know.
 func TestSearchStateRoundTrip(t *testing.T) {
 	want := adaptive.SearchState{Level: 1, Knee: 2, Step: 3, Raised: 4, Streak: 5, Lowered: 6}

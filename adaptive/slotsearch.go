@@ -18,7 +18,7 @@ import (
 //	}
 //
 // Make it with NewSlotSearch: the zero SlotSearch panics. It is a value, and a copy of it goes
-// its own way. No method allocates. It is not safe for concurrent use.
+// its own way. No method but those of its bytes allocates. It is not safe for concurrent use.
 //
 // The first window is of any length, since nobody said when it began.
 type SlotSearch struct {

@@ -1,7 +1,9 @@
 package fairline
 
 import (
+	"maps"
 	"math/bits"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -145,8 +147,8 @@ func (l *Line[W]) SetState(s state.Line, classOf func(name string) Class) {
 		return
 	}
 	l.in.virtual, l.in.passed = s.Virtual, s.Passed
-	for name, is := range s.Classes {
-		k := l.find(name)
+	for _, name := range slices.Sorted(maps.Keys(s.Classes)) {
+		is, k := s.Classes[name], l.find(name)
 		if k == nil {
 			c := classOf(name)
 			if c.Name != name {

@@ -32,6 +32,7 @@ type Limits struct {
 	keeps    int64 // for so many gaps
 
 	stored state.Found // what a file or another process has found, until a quota searches on
+	seed   uint64      // of the jitter of searches that begin; 0 draws one at random
 }
 
 // Bounds is between which limits a quota searches. Those of a limit that it does not search for are
@@ -77,18 +78,23 @@ func BoundsOf(q *state.Quota) (b Bounds) {
 }
 
 // New returns the limits between bounds, at the beginning of the search.
-func New(b Bounds, instant int64) *Limits {
-	l := &Limits{bounds: b, used: instant, latest: never}
+func New(b Bounds, instant int64) *Limits { return NewSeeded(b, instant, 0) }
+
+// NewSeeded is New for limits that are to be found again from the same calls: the seed decides the
+// jitter of their searches, also of those that begin with Bind. 0 draws a seed at random for each.
+func NewSeeded(b Bounds, instant int64, seed uint64) *Limits {
+	l := &Limits{bounds: b, used: instant, latest: never, seed: seed}
 	if b.FloorRPM > 0 {
 		perMinute := func(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Minute} }
 		l.rate, _ = adaptive.NewRateSearch(adaptive.RateConfig{
 			Floor: perMinute(b.FloorRPM), Ceiling: perMinute(b.CeilingRPM), Start: perMinute(firstOf(b.FloorRPM, b.CeilingRPM)),
+			Seed: seed,
 		})
 		l.gap = int64(l.rate.Gap())
 	}
 	if b.FloorSlots > 0 {
 		l.slots, _ = adaptive.NewSlotSearch(adaptive.ConcurrencyConfig{
-			Floor: b.FloorSlots, Ceiling: b.CeilingSlots, Start: firstOf(b.FloorSlots, b.CeilingSlots),
+			Floor: b.FloorSlots, Ceiling: b.CeilingSlots, Start: firstOf(b.FloorSlots, b.CeilingSlots), Seed: seed,
 		})
 	}
 	return l
@@ -103,8 +109,11 @@ func firstOf(floor, ceiling int) int {
 }
 
 // Stored returns what a file or another process has found, for a quota that is to search on.
-func Stored(known state.Found) *Limits {
-	return &Limits{stored: known, told: known.Told}
+func Stored(known state.Found) *Limits { return StoredSeeded(known, 0) }
+
+// StoredSeeded is Stored for limits that are to be found again: see NewSeeded.
+func StoredSeeded(known state.Found, seed uint64) *Limits {
+	return &Limits{stored: known, told: known.Told, seed: seed}
 }
 
 // Copy returns limits that go their own way.
@@ -119,7 +128,7 @@ func (l *Limits) Bounds() Bounds { return l.bounds }
 // Bind bounds the search by another quota. What was found before is brought into the bounds.
 func (l *Limits) Bind(b Bounds, instant, wall int64) {
 	known, was := l.Present(instant, wall), *l
-	*l = *New(b, instant-int64(min(known.Age(wall), longestIdle)))
+	*l = *NewSeeded(b, instant-int64(min(known.Age(wall), longestIdle)), was.seed)
 	l.told, l.latest, l.together, l.base, l.keeps = was.told, was.latest, was.together, was.base, was.keeps
 	l.resume(&known, instant, 0)
 }

@@ -17,7 +17,7 @@ func (p *Quotas) Loaded(name string, q state.Quota, from state.Said, learns bool
 	}
 	m := p.of(name)
 	m.file = from
-	if was, removed := p.removed[name]; removed {
+	if was, removed := p.removed.Get(name); removed {
 		m.forgetFile(was)
 	}
 	if m.said.Has(state.Program) || m.said.Has(state.Account) {

@@ -24,14 +24,7 @@ func (p *Quotas) Bounds(name string, is state.Quota) state.Quota {
 func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds state.Quota) {
 	m := p.of(name)
 	if cover != "" {
-		m.copied = &copied{cover, is, bounds}
-		if p.copies == nil {
-			p.copies = make(map[string]map[string]bool)
-		}
-		if p.copies[cover] == nil {
-			p.copies[cover] = make(map[string]bool)
-		}
-		p.copies[cover][name] = true
+		p.copyOf(name, copied{cover, is, bounds})
 	}
 	base, bounds, _ := m.base()
 	learned, _ := m.said.Get(state.Learned)
@@ -51,6 +44,18 @@ func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds s
 	}
 }
 
+// copyOf notes that a model has a corrected copy of another quota.
+func (p *Quotas) copyOf(name string, c copied) {
+	p.of(name).copied = &c
+	if p.copies == nil {
+		p.copies = make(map[string]map[string]bool)
+	}
+	if p.copies[c.of] == nil {
+		p.copies[c.of] = make(map[string]bool)
+	}
+	p.copies[c.of][name] = true
+}
+
 // Forget forgets what was learned of a model, and reports whether there was anything.
 func (p *Quotas) Forget(name string) (had bool) {
 	m := p.models[name]
@@ -62,13 +67,14 @@ func (p *Quotas) Forget(name string) (had bool) {
 	return true
 }
 
-// Learned returns the models of which something was learned.
+// Learned returns the models of which something was learned, sorted.
 func (p *Quotas) Learned() (names []string) {
 	for name, m := range p.models {
 		if m.said.Has(state.Learned) || m.copy().of != "" {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -87,7 +93,8 @@ func (p *Quotas) dropCopy(name string) {
 }
 
 // Outdated returns the models with a quota that only reports made, of another quota or of none, if
-// one that covers them was said anew or has changed with the last Settle. They are to be forgotten.
+// one that covers them was said anew or has changed since the last Notice. They are to be
+// forgotten.
 func (p *Quotas) Outdated(of string) (names []string) {
 	if p.anew != of {
 		return nil
@@ -115,12 +122,13 @@ func (m *model) isAlone() bool {
 	return !founded
 }
 
-// Alone returns the models of which nothing but reports says anything.
+// Alone returns the models of which nothing but reports says anything, sorted.
 func (p *Quotas) Alone() (names []string) {
 	for name, m := range p.models {
 		if m.isAlone() {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }

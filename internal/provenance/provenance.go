@@ -29,11 +29,11 @@ import (
 type Quotas struct {
 	models map[string]*model
 	copies map[string]map[string]bool // the models with a corrected copy of a quota, by its name
-	anew   string                     // the quota that was said anew last, or changed
+	anew   string                     // the quota that was said anew since the last Notice, or changed
 
 	// What files said of these, because other limiters had written it, is no longer true.
-	removed map[string]removed // what was taken back of these models,
-	resaid  bool               // and the account's limits, which it said anew
+	removed Recent[removed] // what was taken back of these models,
+	resaid  bool            // and the account's limits, which it said anew
 }
 
 // model is what was said of the quota of one model.
@@ -87,9 +87,6 @@ func (m *model) copy() *copied {
 // removed is what the program and a file said of a quota that was taken back.
 type removed struct{ program, file state.Quota }
 
-// mostRemoved bounds the names that Remove remembers.
-const mostRemoved = 10_000
-
 // of returns what was said of a model, to be changed.
 func (p *Quotas) of(name string) *model {
 	m := p.models[name]
@@ -106,6 +103,7 @@ func (p *Quotas) of(name string) *model {
 // Notice notes the quota that a model has, if it is not the one that holds: the program changed it
 // by hand. Each change of what was said begins with it.
 func (p *Quotas) Notice(name string, is state.Quota, has bool) {
+	p.anew = ""
 	m := p.models[name]
 	switch {
 	case m == nil && !has || m != nil && m.has == has && m.is == is:
@@ -120,7 +118,7 @@ func (p *Quotas) Notice(name string, is state.Quota, has bool) {
 // SetProgram notes what the program said. It forgets what was learned.
 func (p *Quotas) SetProgram(name string, q state.Quota) {
 	p.dropCopy(name)
-	delete(p.removed, name)
+	p.removed.Drop(name)
 	p.anew = name
 	m := p.of(name)
 	m.say().Set(state.Program, q)
@@ -152,16 +150,7 @@ func (p *Quotas) Remove(name string) {
 		was.file = said
 	}
 	m.forgetFile(was)
-	for another := range p.removed {
-		if len(p.removed) < mostRemoved {
-			break
-		}
-		delete(p.removed, another)
-	}
-	if p.removed == nil {
-		p.removed = make(map[string]removed)
-	}
-	p.removed[name] = was
+	p.removed.Put(name, was)
 }
 
 // forgetFile forgets what a file has of a quota that was taken back.
@@ -273,21 +262,20 @@ func (p *Quotas) Settle(name string) (q state.Quota, ok bool) {
 // one that it is a corrected copy of. ok is false where anybody else said it.
 func (p *Quotas) ProfileOf(name string, is state.Quota) (row string, ok bool) {
 	m := p.models[name]
-	if m == nil || !m.has || m.is != is {
+	if m == nil || m.is != is {
 		return "", false // the program set it by hand
 	}
-	for _, said := range [...]*state.Said{m.said, &m.file} {
-		if said.Has(state.Program) || said.Has(state.Account) {
+	for range p.models { // a copy of a copy is rare; an image may even have a circle of them
+		switch {
+		case m == nil || !m.has || m.file.Has(state.File):
 			return "", false
+		case m.said.Has(state.Program) || m.said.Has(state.Account) || m.file.Has(state.Program) || m.file.Has(state.Account):
+			return "", false
+		case m.said.Has(state.Profile) || m.file.Has(state.Profile):
+			return name, true
 		}
-	}
-	switch of := m.copy().of; {
-	case m.file.Has(state.File):
-		return "", false
-	case m.said.Has(state.Profile) || m.file.Has(state.Profile):
-		return name, true
-	case of != "" && p.models[of] != nil:
-		return p.ProfileOf(of, p.models[of].is)
+		name = m.copy().of
+		m = p.models[name]
 	}
 	return "", false
 }

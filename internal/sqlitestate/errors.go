@@ -28,7 +28,9 @@ var errIntegrity = errors.New("integrity check")
 // errForeign is in the damage of a database that may be whole, but is not ours.
 var errForeign = errors.New("not a database of this library")
 
-func foreign(format string, args ...any) error {
+// Foreign returns an error about a database that may be whole, but is not ours. It formats like
+// fmt.Errorf.
+func Foreign(format string, args ...any) error {
 	return damage{fmt.Errorf("%w: "+format, append([]any{errForeign}, args...)...)}
 }
 

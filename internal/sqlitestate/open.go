@@ -172,19 +172,24 @@ func connect(path string, formats Formats, fill func(*Statements) error) (*sql.D
 // would fail, or its count be wrong. Neither can find a changed value without an index, for
 // SQLite has no checksums.
 func Inspect(path string, formats Formats) error {
+	return InspectBy(path, func(s *Statements) error { return s.CheckSchema(formats) })
+}
+
+// InspectBy is Inspect for a database of other tables, which check looks at.
+func InspectBy(path string, check func(*Statements) error) error {
 	if info, err := os.Lstat(path); err == nil && info.Size() == 1 {
-		return foreign("a file of one byte, which SQLite would take for an empty one")
+		return Foreign("a file of one byte, which SQLite would take for an empty one")
 	}
-	err := inspectWith(path, formats, url.Values{"mode": {"ro"}})
+	err := inspectWith(path, check, url.Values{"mode": {"ro"}})
 	if Code(err) == sqlite3.SQLITE_READONLY {
 		// A process died while it wrote the very first page, before WAL. To read the file is
 		// to take that back, which is writing.
-		err = inspectWith(path, formats, nil)
+		err = inspectWith(path, check, nil)
 	}
 	return err
 }
 
-func inspectWith(path string, formats Formats, params url.Values) error {
+func inspectWith(path string, check func(*Statements) error, params url.Values) error {
 	db, err := Connections(path, params)
 	if err != nil {
 		return err
@@ -198,7 +203,6 @@ func inspectWith(path string, formats Formats, params url.Values) error {
 		if result != "ok" {
 			return Damaged("%w: %s", errIntegrity, strings.TrimPrefix(result, "*** in database main ***\n"))
 		}
-		_, err = s.checkSchema(formats)
-		return err
+		return check(s)
 	})
 }

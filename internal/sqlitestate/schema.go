@@ -236,6 +236,12 @@ func (s *Statements) EnsureTables(formats Formats) error {
 	return nil
 }
 
+// CheckSchema returns an error about a database that is neither empty nor of these formats.
+func (s *Statements) CheckSchema(formats Formats) error {
+	_, err := s.checkSchema(formats)
+	return err
+}
+
 // checkSchema makes sure that a database is empty or has our tables, with nothing that runs
 // code on them, and returns the columns of those that it has. Some of ours without any of
 // another program's are those of a process that died while it made them.
@@ -262,7 +268,7 @@ func (s *Statements) checkSchema(formats Formats) (found map[string][]string, er
 		}
 	}
 	if tables > int64(len(found)) && !complete {
-		return nil, foreign("a database of another program")
+		return nil, Foreign("a database of another program")
 	}
 	return found, nil
 }
@@ -290,7 +296,7 @@ func (s *Statements) checkFormat(formats Formats) error {
 	case extended && formats.Refused != nil:
 		return formats.Refused
 	case version < 0 || version > limitsFormat && !extended:
-		return foreign("format %d, this version knows up to %d and %d", version, limitsFormat, formats.Extended)
+		return Foreign("format %d, this version knows up to %d and %d", version, limitsFormat, formats.Extended)
 	}
 	return nil
 }

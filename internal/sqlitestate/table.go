@@ -18,17 +18,21 @@ type Table struct {
 	Later   bool // a file of the original has no such table
 }
 
-// Column is a column of a table. Its values are integers unless Text is true, and all of them
-// are of that type.
+// Column is a column of a table. Its values are integers unless Text or Blob is true, and all of
+// them are of that type.
 type Column struct {
 	Name    string
 	Text    bool
+	Blob    bool
 	Default bool // it has a default: zero, or the empty text
 }
 
 func (c *Column) kind() string {
-	if c.Text {
+	switch {
+	case c.Text:
 		return "text"
+	case c.Blob:
+		return "blob"
 	}
 	return "integer"
 }
@@ -113,14 +117,14 @@ func (s *Statements) Check(t *Table) (columns []string, err error) {
 		return nil, err
 	}
 	if kind != "table" || withoutRowid != 0 || n < len(t.Columns) || n > len(t.Columns)+len(t.Added) {
-		return nil, foreign("the table %s is not ours: a %s of %d columns", t.Name, kind, n)
+		return nil, Foreign("the table %s is not ours: a %s of %d columns", t.Name, kind, n)
 	}
 	triggers, err := s.Number(`SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE`, t.Name)
 	if err != nil {
 		return nil, err
 	}
 	if triggers > 0 {
-		return nil, foreign("the table %s has a trigger", t.Name)
+		return nil, Foreign("the table %s has a trigger", t.Name)
 	}
 	return s.checkColumns(t)
 }
@@ -136,7 +140,7 @@ func (s *Statements) checkColumns(t *Table) (columns []string, err error) {
 		column := t.column(i, name)
 		isKey := t.Keyed && i == 0
 		if column == nil || !strings.EqualFold(kind, column.kind()) || hidden != 0 || isKey != (key != 0) {
-			return foreign("the table %s is not ours: its column %q", t.Name, errtext.Clip(name))
+			return Foreign("the table %s is not ours: its column %q", t.Name, errtext.Clip(name))
 		}
 		columns = append(columns, column.Name)
 		return nil

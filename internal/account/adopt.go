@@ -1,0 +1,86 @@
+package account
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Mirrors reports whether the account counts what its usage shows: a program may put other entries
+// or another day there, by hand.
+func (a *Account) Mirrors() bool { return a.usage.DayCount == a.dayWas && a.mirrorsEntries() }
+
+// mirrorsEntries is Mirrors but for the counts of the day.
+func (a *Account) mirrorsEntries() bool {
+	u := a.usage
+	return u.DayStart == a.started && a.requests.Backs(u.Requests) && a.tokens.Backs(u.Tokens)
+}
+
+// Adopt has the account count what a usage shows, which was made by hand; it is the account's own
+// from then on. day is the day that begins at its DayStart. keeps reports whether the charge of an
+// open call is among the entries, if it has not left the minute nor was forgotten; open visits
+// these calls.
+func (a *Account) Adopt(u *Usage, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
+	known := a.Save()
+	a.AdoptPrepared(u, Prepare(u.Requests, u.Tokens, now), day, now, span, open, func(c *Charge) bool { return known.Has(c) && keeps(c) })
+	a.Refresh(now, span)
+}
+
+// AdoptPrepared is Adopt for a usage whose entries were prepared, for this once. It leaves in what
+// has expired, and keeps reports also on charges that were forgotten. A charge that has left the
+// minute is not looked for: it stays in the count of the day.
+func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
+	if u == a.usage && u.DayCount != a.dayWas && u.DayCount <= 0 {
+		u.DayTokens = 0 // a program that clears the requests of the day by hand means the tokens, too
+	}
+	if u == a.usage && a.mirrorsEntries() { // it has changed the counts of the day alone
+		a.days, a.dayWas = a.Day.serial, u.DayCount
+		return
+	}
+	was := a.Meter
+	a.Meter = Meter{Window: p.window, InFlight: was.InFlight, usage: u, day: &a.Day, epoch: was.epoch + 1}
+	a.Meter.show()
+	a.shown, u.Owner = true, a
+	a.Day.serial++
+	a.Day.Span, a.days = day, a.Day.serial
+	a.started, a.dayWas = u.DayStart, u.DayCount
+	if a.Day.Begin > now.Wall {
+		a.Day.start(now.Wall)
+		a.Day.show()
+	}
+	a.repace(now, span)
+	for c := range open {
+		for charge := range c.Charges {
+			if charge.Meter == &a.Meter && now.Instant-charge.At <= span && keeps(charge) {
+				charge.readopt(now)
+			}
+		}
+	}
+}
+
+// readopt finds the charge again among the entries that its meter has taken over.
+func (c *Charge) readopt(now Now) {
+	m := c.Meter
+	request := m.requests.FindFilled(c.At, func(*time.Time) bool { return true })
+	token := m.tokens.FindFilled(c.At, func(e *state.Token) bool { return TokensOf(e) == c.Tokens })
+	c.place(request, token)
+	if c.days = m.day.serial - 1; m.day.Holds(now.WallAt(c.At)) {
+		c.days = m.day.serial
+	}
+}
+
+// Save notes that the file of this process is being written, and returns a mark of what is in it:
+// see Saved.
+func (a *Account) Save() Mark {
+	a.round++
+	return Mark{a.epoch, a.round}
+}
+
+// Mark tells which charges were in an account when it was saved.
+type Mark struct {
+	epoch uint32
+	round uint16
+}
+
+// Has reports whether a charge was in the account when it was saved.
+func (m Mark) Has(c *Charge) bool { return c.epoch == m.epoch && int16(m.round-c.round) > 0 }

@@ -1,0 +1,197 @@
+package account
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// ID names a call or a waiter: by the process that asked, the number of its command, and the place
+// in that.
+type ID struct {
+	Process, N int64
+	Place      int32
+}
+
+// Call is a call that was admitted, until it has ended: what it charged to its model and to each
+// of its pools. The engine owns it and may use it again once it has ended.
+type Call struct {
+	ID     ID
+	Asked  string       // the name by which its caller asked for the model
+	Model  *Account     // nil where the model had no place and is not counted
+	Class  string       // of the caller
+	Tokens tokens.Count // that were charged at admission
+	Most   money.Amount // that it can cost, which was charged
+	Cost   money.Amount // that it did cost, once it has ended
+	At     Now          // when it was admitted
+	Delay  int64        // how much later it counts than that, in nanoseconds
+
+	HoldUntil int64 // the instant at which it expires; 0 for never
+	HeapIndex int   // in the engine's queue of those that expire
+	Serial    int64 // of its admission
+
+	Arrived bool // the provider has counted it
+	Ended   bool
+
+	Local any // what the process notes beside it
+
+	Prev, Next *Call // among the open calls
+
+	first Charge
+	more  []Charge
+}
+
+// Reset empties the call, and keeps the room for its charges.
+func (c *Call) Reset() { *c = Call{Ended: true, more: c.more[:0]} }
+
+// Charges visits what the call has charged: to its model first, then to its pools by name.
+func (c *Call) Charges(yield func(*Charge) bool) {
+	if c.first.Meter == nil || !yield(&c.first) {
+		return
+	}
+	for i := range c.more {
+		if !yield(&c.more[i]) {
+			return
+		}
+	}
+}
+
+// IsCounted reports whether any account was charged.
+func (c *Call) IsCounted() bool { return c.first.Meter != nil }
+
+// Account returns the account of a charge; nil for one to a class in it.
+func (c *Charge) Account() *Account {
+	if a := c.Meter.day.of; c.Meter == &a.Meter {
+		return a
+	}
+	return nil
+}
+
+// next returns an empty charge of the call.
+func (c *Call) next() *Charge {
+	if c.first.Meter == nil {
+		return &c.first
+	}
+	c.more = append(c.more, Charge{})
+	return &c.more[len(c.more)-1]
+}
+
+// ChargeTo charges the call to an account. payer is whose spend its money counts to, usually that
+// of the account; nil where none is counted. It reports whether that eases a limit.
+func (c *Call) ChargeTo(a, payer *Account, now Now, span int64) (eased bool) {
+	a.begin(now)
+	charge := c.next()
+	charge.add(&a.Meter, now, c.Tokens)
+	charge.Payer = payer
+	a.Open.add(1, c.Tokens, c.Most)
+	if u := a.UseOf(c.Class); u != nil {
+		u.followDay()
+		c.next().add(&u.Meter, now, c.Tokens)
+	}
+	if len(a.Extras) == 0 && payer == nil {
+		return false
+	}
+	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Most: c.Most, InFlight: a.InFlight}, now)
+}
+
+// bill tells the extras of an account, and the spend of the payer, of a charge.
+func (a *Account) bill(payer *Account, b Bill, now Now) (eased bool) {
+	for _, x := range a.Extras {
+		if x != Extra(a.Spend) || payer == a {
+			eased = x.Charge(b, now) || eased
+		}
+	}
+	if payer != nil && payer != a {
+		payer.Spend.Charge(b, now)
+	}
+	return eased
+}
+
+// Record charges one request and its tokens for good, with what it has cost. It reports whether
+// that eases a limit.
+func (a *Account) Record(payer *Account, used tokens.Count, cost money.Amount, now Now, span int64) (eased bool) {
+	a.begin(now)
+	a.Meter.charge(now, used.Clamp())
+	if len(a.Extras) == 0 && payer == nil {
+		return false
+	}
+	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Most: cost, InFlight: a.InFlight}, now)
+}
+
+// End ends the call: with what it used and cost where it was committed, with its estimate where it
+// expired or was lost, and with nothing where it was cancelled.
+func (c *Call) End(how How, used tokens.Count, cost money.Amount, now Now, span int64) {
+	c.Ended = true
+	if how == Committed {
+		c.Cost = cost
+	}
+	for charge := range c.Charges {
+		charge.end(c, how, used, now, span)
+	}
+}
+
+func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64) {
+	m, forgot := c.Meter, !c.isKnown()
+	switch {
+	case how == Cancelled:
+		c.cancel()
+	case how == Committed && used != c.Tokens:
+		c.settle(now, span, used)
+	}
+	m.InFlight--
+	a := c.Account()
+	if a == nil {
+		return
+	}
+	a.closeOpen(call)
+	if len(a.Extras) == 0 && c.Payer == nil {
+		return
+	}
+	b := Bill{At: c.At, Wall: call.At.Wall, Most: call.Most, Cost: call.Cost, InFlight: a.InFlight, Forgot: forgot}
+	for _, x := range a.Extras {
+		if x != Extra(a.Spend) || c.Payer == a {
+			x.End(b, how, now)
+		}
+	}
+	if c.Payer != nil && c.Payer != a {
+		c.Payer.Spend.End(b, how, now)
+	}
+}
+
+// Arrive has the call count as of the instant at which its provider counted it. It never moves
+// backwards. Its request is not given back from then on. It reports whether anything has changed.
+func (c *Call) Arrive(at int64, now Now, span int64) (changed bool) {
+	counts := c.At.Instant + c.Delay
+	moves := at > counts
+	for charge := range c.Charges {
+		if moves {
+			changed = charge.move(now, span, at) || changed
+		}
+	}
+	if changed {
+		c.Delay += at - counts
+	}
+	if c.Arrived {
+		return changed
+	}
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil {
+			a.Open.less(1, tokens.Count{}, 0)
+			a.Open.Arrived++
+		}
+	}
+	c.Arrived = true
+	return true
+}
+
+// closeOpen is the end of what ChargeTo adds to Open.
+func (a *Account) closeOpen(c *Call) {
+	requests := 1
+	if c.Arrived {
+		requests = 0
+		a.Open.Arrived--
+	}
+	a.Open.less(requests, c.Tokens, c.Most)
+	if a.InFlight == 0 {
+		a.Open = Open{} // sums that were saturated begin anew
+	}
+}

@@ -1,0 +1,136 @@
+package account
+
+import (
+	"cmp"
+	"math"
+
+	"dappco.re/go/core/go-ratelimit/internal/found"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Found is the limits that a quota searches for: the rate of requests, and the calls in flight.
+type Found struct {
+	bounds found.Bounds
+	limits *found.Limits // nil before the first call
+	seed   uint64        // of what is random in the search
+}
+
+// at returns what was found; where nothing was asked for yet, the beginning of a search.
+func (f *Found) at(now Now) *found.Limits {
+	if f.limits == nil {
+		return found.NewSeeded(f.bounds, now.Instant, f.seed)
+	}
+	return f.limits
+}
+
+// Limits returns what was found, to be changed. It is nil for a quota that is invalid.
+func (f *Found) Limits(now Now) *found.Limits {
+	if f == nil || f.bounds == (found.Bounds{}) {
+		return nil
+	}
+	f.limits = f.at(now)
+	return f.limits
+}
+
+// HasBegun reports whether anything was found, or is searched for.
+func (f *Found) HasBegun() bool { return f != nil && f.limits != nil }
+
+// View is Limits for a reader.
+func (f *Found) View(now Now) *found.Limits {
+	if f == nil || f.bounds == (found.Bounds{}) {
+		return nil
+	}
+	return f.at(now)
+}
+
+// bindFound has the search follow the quota.
+func (a *Account) bindFound(now Now) {
+	if !a.Has(Adapts) {
+		a.dropExtra(a.Found)
+		a.Found = nil
+		return
+	}
+	if a.Found == nil {
+		a.Found = &Found{seed: a.Seed}
+		a.Extras = append(a.Extras, a.Found)
+	}
+	b := found.BoundsOf(&a.Quota)
+	if a.Found.bounds = b; a.Found.limits != nil && b != (found.Bounds{}) && a.Found.limits.Bounds() != b {
+		a.Found.limits.Bind(b, now.Instant, now.Wall)
+	}
+}
+
+// AdoptFound takes over what a file or another process has found.
+func (a *Account) AdoptFound(known state.Found, now Now) {
+	if a.Found == nil {
+		return
+	}
+	a.Found.limits = found.StoredSeeded(known, a.Seed)
+	a.Found.limits.Bind(a.Found.bounds, now.Instant, now.Wall)
+}
+
+// SlotLimit returns how many calls may be in flight now; 0 for no limit.
+func (a *Account) SlotLimit(now Now) int {
+	most := a.Quota.MaxInFlight
+	if l := a.Found.View(now); l != nil {
+		if f := l.MostSlots(a.InFlight, now.Instant); f > 0 && (most == 0 || f < most) {
+			return f
+		}
+	}
+	return most
+}
+
+// MostSlots returns how many calls may ever be in flight.
+func (a *Account) MostSlots() int {
+	if a.Found != nil && a.Found.bounds.CeilingSlots > 0 {
+		return min(cmp.Or(a.Quota.MaxInFlight, math.MaxInt), a.Found.bounds.CeilingSlots)
+	}
+	return a.Quota.MaxInFlight
+}
+
+// Deny denies requests until the rate that was found lets the next one start.
+func (f *Found) Deny(_ Ask, now Now) (d Denial) {
+	if opens := f.View(now).Opens(); opens > now.Instant {
+		d.Add(Refusal{
+			Rank: ByRate, Code: state.Limits[state.RPM].Code,
+			Reason: "requests are spaced by the rate that was found", Wait: opens - now.Instant,
+		})
+	}
+	return d
+}
+
+// Charge has the search go on with a request. It reports whether a limit was raised.
+func (f *Found) Charge(b Bill, now Now) (eased bool) {
+	l := f.Limits(now)
+	if l == nil {
+		return false
+	}
+	eased = l.IsDue(now.Instant) && l.GoOn(now.Instant) != 0
+	l.Count(now.Instant, 1, b.InFlight, 0)
+	return eased
+}
+
+// End notes that a call has ended, and takes back the request of one that was not sent.
+func (f *Found) End(b Bill, how How, now Now) {
+	switch l := f.limits; {
+	case l == nil:
+	case how != Cancelled:
+		l.Ended(now.Instant)
+	case !b.Forgot:
+		l.Uncount(b.At)
+	}
+}
+
+// SeeksRate reports whether the rate of requests is searched for.
+func (f *Found) SeeksRate() bool { return f.bounds.FloorRPM != 0 }
+
+// IsTold reports whether the provider says its limits of the minute, so that the rate does not
+// apply.
+func (f *Found) IsTold() bool { return f.limits != nil && f.limits.IsTold() }
+
+// ForgetTold has the rate be searched for again, whatever the provider says.
+func (f *Found) ForgetTold() {
+	if f != nil && f.limits != nil {
+		f.limits.Tell(false)
+	}
+}

@@ -1,0 +1,155 @@
+package account
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/observation"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// Use is what the calls of a class with a reserve use of an account.
+type Use struct {
+	Meter
+	Class   string
+	SeenAt  int64 // the instant at which a call of the class last asked; 0 for never
+	Waiting int   // calls of the class in the account's line
+}
+
+// Reserve is the share of each limit that is kept for a class.
+type Reserve struct {
+	Class   string
+	Percent int
+}
+
+// Of returns a percentage of a limit, rounded down.
+func (r Reserve) Of(limit int) int { return limit/100*r.Percent + limit%100*r.Percent/100 }
+
+// UseOf returns what a class uses; nil for nothing.
+func (a *Account) UseOf(class string) *Use {
+	for _, u := range a.Uses {
+		if u.Class == class {
+			return u
+		}
+	}
+	return nil
+}
+
+// NeedUse returns what a class uses, to be added to.
+func (a *Account) NeedUse(class string) *Use {
+	u := a.UseOf(class)
+	if u == nil {
+		u = &Use{Meter: newMeter(&a.Day), Class: class}
+		a.Uses = append(a.Uses, u)
+		a.Traits |= Reserved
+	}
+	return u
+}
+
+// Held is what is held back of the limits of an account: what others use, as its provider reports,
+// and what is kept for classes with a reserve.
+type Held struct {
+	Parts    external.Usage // of the minute and the day: the sum of both
+	Reported external.Usage // of that, what others use
+	Slots    int            // calls in flight that are kept
+	SlotsFor int64          // and how long they are, if their classes do not ask again
+	Keeps    bool           // anything is kept for classes
+}
+
+// HeldFrom returns what is held back from an ask; nil for nothing. What is kept counts as used by
+// others until its class has not asked for a minute. It is never more than leaves room for the ask
+// beside what the classes with a reserve use: a large call would else wait for as long as those
+// ask.
+func (a *Account) HeldFrom(ask *Ask, reserves []Reserve, now Now) *Held {
+	if !a.Has(Reported|Reserved) || a.Has(Reserved) && a.Reports == nil && len(reserves) == 0 {
+		return nil
+	}
+	h := new(Held)
+	reported := false
+	if a.Reports != nil {
+		h.Reported = *a.Reports
+		reported = h.Reported.Expire(now.Instant, now.Wall)
+		h.Parts = h.Reported
+	}
+	var most [state.Dimensions]int // what the classes use, and what is kept for them
+	for _, r := range reserves {
+		u := a.UseOf(r.Class)
+		if u == nil || r.Class == ask.Class {
+			continue
+		}
+		seenAt := u.SeenAt
+		if u.Waiting > 0 {
+			seenAt = now.Instant
+		}
+		if left := seenAt + ask.Span + 1 - now.Instant; seenAt != 0 && left > 0 {
+			h.keep(a, ask, u, r, left, now, &most)
+		}
+	}
+	if !reported && !h.Keeps && h.Slots == 0 {
+		return nil
+	}
+	return h
+}
+
+// keep keeps the reserve of a class, for as long as it is left to it.
+func (h *Held) keep(a *Account, ask *Ask, u *Use, r Reserve, left int64, now Now, most *[state.Dimensions]int) {
+	for d := range state.Dimensions {
+		limit := *a.Quota.Limit(d)
+		if limit <= 0 {
+			continue
+		}
+		used := u.Used(d, ask.Span, now)
+		most[d] = tokens.AddSaturated(most[d], used)
+		kept := min(r.Of(limit)-used, limit-min(ask.Of(d), limit)-most[d])
+		lasts := left
+		if state.Limits[d].Window != state.Day {
+			lasts = min(left, ask.Patience)
+		}
+		if kept <= 0 || lasts <= 0 {
+			continue
+		}
+		most[d] += kept
+		if d == state.InFlight {
+			h.Slots += kept
+			h.SlotsFor = max(h.SlotsFor, lasts)
+			continue
+		}
+		h.Keeps = true
+		p := &h.Parts[d]
+		p.Amount = tokens.AddSaturated(p.Amount, kept)
+		until := now.Instant + lasts
+		if state.Limits[d].Window == state.Day {
+			until = now.Wall + lasts
+		}
+		p.Until = max(p.Until, until)
+	}
+}
+
+// JoinReports adds the usage of others of a model that turned out to be the same: of each limit the
+// more.
+func (a *Account) JoinReports(other *external.Usage) {
+	if other == nil {
+		return
+	}
+	u := *other
+	for of := range u {
+		if a.Reports != nil && a.Reports[of].Amount > u[of].Amount {
+			u[of] = a.Reports[of]
+		}
+	}
+	a.Report(&u)
+}
+
+// ReportLasts returns until when something is held back that a provider reports now: an instant for
+// the minute, in UnixNano for the day.
+func (a *Account) ReportLasts(of state.Dimension, report *observation.Limit, span int64, now Now) int64 {
+	if state.Limits[of].Window != state.Day {
+		return now.Instant + report.Lasts(span)
+	}
+	day := a.Day.Span
+	if !a.Day.isUsed() { // it begins with the next call, or at midnight
+		next := a.Day
+		next.start(now.Wall)
+		day = next.Span
+	}
+	return min(now.Wall+report.Lasts(fullDay), day.End)
+}

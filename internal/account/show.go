@@ -1,0 +1,28 @@
+package account
+
+// IsStale reports whether anything of what the account shows has expired and is still kept.
+func (a *Account) IsStale(now Now, span int64) bool {
+	if a.shown && (a.oldest < now.Instant-span || a.IsIdle(now, span) || !a.Day.Holds(now.Wall)) {
+		return true
+	}
+	if a.Has(Cools) && a.CoolUntil <= now.Wall {
+		return true
+	}
+	if a.Reports == nil {
+		return false
+	}
+	left := *a.Reports
+	return !left.Expire(now.Instant, now.Wall)
+}
+
+// DayBegan returns when the day began that lasts at a time, in UnixNano.
+func (a *Account) DayBegan(wall int64) int64 {
+	day, _ := a.Day.at(wall)
+	return day.Begin
+}
+
+// Counts reports whether the charge counts to the minute that begins at a cut, and whether it
+// counts to the present day.
+func (c *Charge) Counts(cut int64) (minute, day bool) {
+	return c.isKnown() && c.At >= cut, c.isToday()
+}

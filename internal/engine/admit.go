@@ -1,0 +1,309 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// By is who asks, and the settings of its process. They travel with each call, because the
+// processes that share a quota may differ in them.
+type By struct {
+	ID       account.ID
+	Class    string
+	Flow     string
+	Span     int64 // how long a charge of the minute counts: a minute and Config.Margin
+	HoldTTL  int64 // after which a reservation that is not settled expires; 0 for never
+	MaxQueue int   // how many may wait for one model; 0 for no bound
+}
+
+// Request is what is asked of one model.
+type Request struct {
+	Target
+	Tokens  tokens.Count // of the estimate; a negative one is denied
+	Most    money.Amount // that the call can cost
+	Priced  bool         // that is known
+	Deny    bool         // it is denied where no quota stands for the model
+	Nearest string       // the end of the reason then
+}
+
+// Passes reports whether requests of one model pass together. sure is false where only Judge can
+// say. It changes nothing.
+func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) (passes, sure bool) {
+	a, cut := t.Account, now.Instant-span
+	if a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.Listed && !a.IsShown() && e.places.len >= e.places.most {
+		return false, false
+	}
+	passes, sure = verdict.Admits(a, c, cut, now)
+	for i := 0; passes && i < len(t.Pools); i++ {
+		pool := t.Pools[i]
+		if passes, sure = verdict.Admits(pool, c, cut, now); pool.Waiting > 0 {
+			return false, false
+		}
+	}
+	return passes, sure
+}
+
+// Judge decides on requests that are to pass together, and behind those that wait. It changes
+// nothing. items is room for what is asked of each account, and returned filled; but a single
+// request that passes leaves it empty, which saves most of the time.
+func (e *Engine) Judge(items []verdict.Item, by *By, reqs []Request, now account.Now) ([]verdict.Item, verdict.Verdict) {
+	if len(reqs) == 1 {
+		c := state.Cost{Requests: 1, Count: reqs[0].Tokens}
+		if passes, _ := e.Passes(&reqs[0].Target, &c, by.Span, now); passes {
+			return items[:0], verdict.Pass(reqs[0].Account)
+		}
+	}
+	items = e.itemize(items[:0], by, reqs, now)
+	v := verdict.Judge(items, e.reserves, now)
+	e.bound(items, reqs, &v)
+	e.queue(items, by.Class, &v)
+	return items, v
+}
+
+// queue denies what would go before those that wait.
+func (e *Engine) queue(items []verdict.Item, class string, v *verdict.Verdict) {
+	if e.lines.Waiting() == 0 {
+		return
+	}
+	for i := range items {
+		if a := items[i].Account; a.Waiting > 0 && e.lines.Queues(a, class) {
+			v.Queue(items, i)
+			return
+		}
+	}
+}
+
+// itemize adds up what requests ask of each account: of their models, and of the pools of these.
+func (e *Engine) itemize(items []verdict.Item, by *By, reqs []Request, now account.Now) []verdict.Item {
+	for i := range reqs {
+		items, _ = add(items, 0, reqs[i].Account, reqs, i, by)
+	}
+	models := len(items)
+	for i := range reqs {
+		for _, pool := range reqs[i].Pools {
+			was := len(items)
+			if items, _ = add(items, models, pool, reqs, i, by); len(items) > was {
+				items[was].Member = find(items[:models], 0, reqs[i].Account, reqs, i)
+			}
+		}
+	}
+	if pools := items[models:]; len(reqs) > 1 && len(pools) > 1 {
+		slices.SortStableFunc(pools, func(a, b verdict.Item) int { return cmp.Compare(a.Account.Name, b.Account.Name) })
+	}
+	e.findPlaces(items[:models], reqs, now)
+	return items
+}
+
+// find returns the place of the item of an account, which is that of a request, among the items
+// from a place on; their number where there is none. Of models that have no account of their own,
+// one stands for all, so they are told apart by their names.
+func find(items []verdict.Item, from int, a *account.Account, reqs []Request, i int) int {
+	at := from
+	for at < len(items) && (items[at].Account != a || a.Name == "" && reqs[items[at].Request].Counted != reqs[i].Counted) {
+		at++
+	}
+	return at
+}
+
+// add counts a request to the item of an account, which may be among the items from a place on.
+func add(items []verdict.Item, from int, a *account.Account, reqs []Request, i int, by *By) ([]verdict.Item, int) {
+	r, at := &reqs[i], find(items, from, a, reqs, i)
+	if at == len(items) {
+		items = append(items, verdict.Item{
+			Account: a, Asked: r.Asked, Request: i, Deny: r.Deny, Nearest: r.Nearest,
+			Ask: account.Ask{Class: by.Class, Span: by.Span, Patience: by.Span + 1, Cost: state.Cost{Priced: true}},
+		})
+	}
+	ask := &items[at].Ask
+	if ask.Requests++; min(r.Tokens.Input, r.Tokens.Output) < 0 {
+		ask.Count = tokens.Count{Input: -1, Output: -1}
+	} else if ask.Input >= 0 {
+		ask.Count = ask.Plus(r.Tokens)
+	}
+	ask.Money, ask.Priced = ask.Money.Add(r.Most), ask.Priced && r.Priced
+	return items, at
+}
+
+// findPlaces notes for which of the models there is no place.
+func (e *Engine) findPlaces(items []verdict.Item, reqs []Request, now account.Now) {
+	if e.places.len+len(items) <= e.places.most {
+		return
+	}
+	var beside []*account.Account
+	needed := 0
+	for i := range items {
+		beside = append(beside, items[i].Account)
+		if e.isNewcomer(&items[i], reqs) {
+			needed++
+		}
+	}
+	if needed == 0 {
+		return
+	}
+	free := e.freePlaces(needed, beside, now)
+	for i := range items {
+		if !e.isNewcomer(&items[i], reqs) {
+			continue
+		}
+		if free--; free < 0 {
+			items[i].Full, items[i].PlaceIn = true, e.placeIn(now)
+		}
+	}
+}
+
+// isNewcomer reports whether the model of an item is limited and needs a place.
+func (e *Engine) isNewcomer(i *verdict.Item, reqs []Request) bool {
+	if i.Account.Has(account.Unknown | account.Unlimited) {
+		return false
+	}
+	return e.needsPlace(&reqs[i.Request].Target)
+}
+
+// bound refuses more models than ever find a place together.
+func (e *Engine) bound(items []verdict.Item, reqs []Request, v *verdict.Verdict) {
+	if len(reqs) <= e.places.most || v.Never {
+		return
+	}
+	most := e.places.most
+	for i := range items {
+		if a := items[i].Account; a.IsPool() || a.Has(account.Unknown|account.Unlimited) || e.Catalog.IsListed(reqs[items[i].Request].Counted) {
+			continue
+		}
+		if most--; most < 0 {
+			*v = verdict.Verdict{Never: true, Code: verdict.TooManyModels, Reason: verdict.TooManyNewModels, Item: i}
+			return
+		}
+	}
+}
+
+// Admit charges requests that pass together, or none of them: their requests, their tokens, their
+// money, their slots. The calls are in the order of the requests. A model without a quota that has
+// no place is not counted; its pools are.
+func (e *Engine) Admit(into []*account.Call, by *By, reqs []Request, now account.Now) ([]*account.Call, verdict.Verdict) {
+	now = e.begin(now, by.Span)
+	e.see(by.Class, reqs, now)
+	var v verdict.Verdict
+	e.items, v = e.Judge(e.items, by, reqs, now)
+	if !v.Allowed {
+		return into, v
+	}
+	into = e.charge(into, by, reqs, now)
+	if e.lines.Waiting() > 0 {
+		e.lines.Passed(e.items, by.Class) // one that needed no items is asked of accounts without a line
+		e.lines.Serve(now)
+	}
+	return into, v
+}
+
+// Items returns what the last Admit asked of each account, as Judge does.
+func (e *Engine) Items() []verdict.Item { return e.items }
+
+// see notes that a class with a reserve asks, and brings the accounts in order.
+func (e *Engine) see(class string, reqs []Request, now account.Now) {
+	reserves := e.hasReserve(class)
+	for i := range reqs {
+		e.seeOne(reqs[i].Account, class, reserves, now)
+		for _, pool := range reqs[i].Pools {
+			e.seeOne(pool, class, reserves, now)
+		}
+	}
+}
+
+func (e *Engine) seeOne(a *account.Account, class string, reserves bool, now account.Now) {
+	a.Refresh(now, e.span)
+	if reserves && a.Name != "" {
+		u := a.NeedUse(class)
+		u.SeenAt = max(u.SeenAt, now.Instant, 1)
+	}
+}
+
+func (e *Engine) hasReserve(class string) bool {
+	for i := range e.reserves {
+		if e.reserves[i].Class == class {
+			return true
+		}
+	}
+	return false
+}
+
+// charge charges requests that pass. Those whose models have usage go first, so that none of these
+// is idle when another one needs a place.
+func (e *Engine) charge(into []*account.Call, by *By, reqs []Request, now account.Now) []*account.Call {
+	from := len(into)
+	into = slices.Grow(into, len(reqs))[:from+len(reqs)]
+	clear(into[from:])
+	for i := range reqs {
+		if reqs[i].Account.IsShown() {
+			into[from+i] = e.chargeOne(by, int32(i), &reqs[i], now)
+		}
+	}
+	for i := range reqs {
+		if into[from+i] == nil {
+			into[from+i] = e.chargeOne(by, int32(i), &reqs[i], now)
+		}
+	}
+	return into
+}
+
+func (e *Engine) chargeOne(by *By, place int32, r *Request, now account.Now) *account.Call {
+	c := e.newCall()
+	c.ID = by.ID
+	c.ID.Place = place
+	c.Asked, c.Class = r.Asked, by.Class
+	c.Tokens, c.Most, c.At = r.Tokens.Clamp(), r.Most, now
+	if a := e.toCharge(&r.Target, now); a != nil {
+		c.Model = a
+		e.chargeTo(c, a, now)
+	}
+	for _, pool := range r.Pools {
+		e.chargeTo(c, pool, now)
+	}
+	if !c.IsCounted() { // there is nothing to settle
+		c.Ended = true
+		return c
+	}
+	e.open.add(c)
+	if by.HoldTTL > 0 {
+		c.HoldUntil = now.Instant + by.HoldTTL
+		e.holds.put(c)
+	}
+	return c
+}
+
+func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) {
+	payer := e.payer(a, c.Most, now)
+	if e.hasReserve(c.Class) { // the account may be new
+		u := a.NeedUse(c.Class)
+		u.SeenAt = max(u.SeenAt, now.Instant, 1)
+	}
+	wasShown := a.IsShown()
+	c.ChargeTo(a, payer, now, e.span)
+	e.lines.Mark(a) // it may have eased a limit, or keep somebody out who now waits for another one
+	if !wasShown {
+		e.observer.Shown(a)
+	}
+}
+
+// toCharge returns the account of a model that is charged; nil where there is no place for one.
+func (e *Engine) toCharge(t *Target, now account.Now) *account.Account {
+	a := t.Account
+	if a.Listed {
+		return a
+	}
+	if !a.IsShown() {
+		if a = e.accounts[t.Counted]; a == nil || !a.IsShown() {
+			if !e.makePlace(now) {
+				return nil
+			}
+			a = e.need(t.Counted)
+		}
+	}
+	e.places.use(a)
+	return a
+}

@@ -1,0 +1,59 @@
+package engine
+
+import "dappco.re/go/core/go-ratelimit/internal/account"
+
+// kind is something that a model may have beside usage. As many models may have each as may have
+// usage without a quota of their own; those with a quota always have room.
+type kind int
+
+const (
+	cooling kind = iota
+	reported
+	spending
+	searching
+	kinds
+)
+
+// has reports whether an account has something of a kind that lasts.
+func (k kind) has(a *account.Account, now account.Now) bool {
+	switch k {
+	case cooling:
+		return a.CoolUntil > now.Wall
+	case reported:
+		return a.Reports != nil && a.Reports.Expire(now.Instant, now.Wall)
+	case searching:
+		return a.Found.HasBegun()
+	default:
+		return !a.Spend.IsOver(now.Wall)
+	}
+}
+
+// hasRoom reports whether one more model may have something of a kind. It counts those that last
+// where there may be too many.
+func (e *Engine) hasRoom(k kind, now account.Now) bool {
+	if len(e.accounts) < e.places.most {
+		return true
+	}
+	n := 0
+	for _, a := range e.accounts {
+		if k.has(a, now) && (k < spending || !e.Catalog.IsListed(a.Name)) {
+			n++
+		}
+	}
+	return n < e.places.most
+}
+
+// Tidy drops what has expired of an account, which decides nothing.
+func (e *Engine) Tidy(a *account.Account, now account.Now) {
+	a.Refresh(now, e.span)
+	if a.IsShown() && a.IsIdle(now, e.span) && !a.Owes(now.Instant) && (a.Waiting == 0 || e.Catalog.IsListed(a.Name)) {
+		e.hide(a, false)
+	}
+	if a.CoolUntil <= now.Wall {
+		a.Cool(0, "")
+	}
+	if a.Reports != nil && !a.Reports.Expire(now.Instant, now.Wall) {
+		a.Report(nil)
+	}
+	e.drop(a, now)
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
+	"dappco.re/go/core/go-ratelimit/internal/lines"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Sayer is who says something of quotas.
+type Sayer uint8
+
+// The sayers.
+const (
+	Program  Sayer = iota // the program, its account, or a profile: what reports told is forgotten
+	Provider              // a report of the provider, or a file
+)
+
+// Say changes what the catalog knows, and has the accounts and those that wait follow. rename
+// returns the name under which a model is counted that a caller asks for; nil where that does not
+// depend on quotas.
+func (e *Engine) Say(by Sayer, say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
+	e.change(by, say, rename, now)
+	e.Serve(now)
+}
+
+// change is Say, and serves nobody.
+func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
+	now = e.begin(now, 0)
+	hadPools := e.Catalog.HasPools()
+	for _, c := range say(e.Catalog) {
+		e.follow(by, &c, now)
+	}
+	for _, pool := range e.Catalog.PoolNames() {
+		e.need(pool) // a file may have a pool without a quota
+	}
+	if rename != nil {
+		e.rename(rename, now)
+	}
+	if rename != nil || hadPools || e.Catalog.HasPools() {
+		e.requeue(rename, now)
+	}
+}
+
+// rename moves cooldowns and the usage of others to the names under which their models are counted
+// now. Of two cooldowns the one that ends later stays.
+func (e *Engine) rename(rename func(asked string) string, now account.Now) {
+	for _, a := range e.sorted().All {
+		if a.IsPool() || a.CoolUntil == 0 && a.Reports == nil {
+			continue
+		}
+		name := rename(a.Name)
+		if name == a.Name {
+			continue
+		}
+		to := e.need(name)
+		if a.CoolUntil > to.CoolUntil {
+			to.Cool(a.CoolUntil, a.CoolCause)
+		}
+		to.JoinReports(a.Reports)
+		a.Cool(0, "")
+		a.Report(nil)
+		e.drop(a, now)
+	}
+}
+
+// follow has the accounts follow the quota of one name, which may be a pattern.
+func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
+	if e.observer.Requoted(*c); c.Has && e.Catalog.IsListed(c.Name) {
+		e.places.remove(e.need(c.Name))
+	}
+	if a := e.accounts[c.Name]; a != nil {
+		e.requote(a)
+		if by == Program {
+			a.Found.ForgetTold()
+		}
+		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
+			e.places.use(a)
+		}
+		if state.IsPool(c.Name) && !e.Catalog.IsPool(c.Name) {
+			e.hide(a, false)
+		}
+		e.drop(a, now)
+	}
+	if state.IsPool(c.Name) || !strings.Contains(c.Name, modelname.Every) {
+		return
+	}
+	for _, a := range e.accounts {
+		if !e.Catalog.IsListed(a.Name) {
+			e.requote(a)
+		}
+		if by == Program && !a.IsPool() {
+			a.Found.ForgetTold()
+		}
+	}
+}
+
+// requeue puts those that wait in line anew.
+func (e *Engine) requeue(rename func(asked string) string, now account.Now) {
+	if e.lines.Waiting() == 0 {
+		return
+	}
+	e.lines.Requeue(lineClasses(e.classes), func(c *lines.Candidate) {
+		for i := range OptionOf(c).Requests {
+			if r := &OptionOf(c).Requests[i]; rename != nil {
+				r.Counted = rename(r.Asked)
+			}
+		}
+	}, now)
+}
+
+// SetClasses replaces all classes. Those that wait are put in order anew.
+func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
+	now = e.begin(now, 0)
+	e.setClasses(classes)
+	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
+	e.lines.MarkAll()
+	e.lines.Serve(now)
+}
+
+func (e *Engine) setClasses(classes map[string]state.Class) {
+	e.classes, e.reserves = classes, nil
+	for name, c := range classes {
+		if c.ReservePercent > 0 {
+			e.reserves = append(e.reserves, account.Reserve{Class: name, Percent: c.ReservePercent})
+		}
+	}
+	slices.SortFunc(e.reserves, func(a, b account.Reserve) int { return cmp.Compare(a.Class, b.Class) })
+}
+
+// Classes returns the classes in force, which must not be changed.
+func (e *Engine) Classes() map[string]state.Class { return e.classes }
+
+func lineClasses(classes map[string]state.Class) map[string]lines.Class {
+	if len(classes) == 0 {
+		return nil
+	}
+	all := make(map[string]lines.Class, len(classes))
+	for name, c := range classes {
+		all[name] = lines.Class{
+			Class:    fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead},
+			MaxQueue: c.MaxQueue, Reserves: c.ReservePercent > 0,
+		}
+	}
+	return all
+}
+
+// SetMaxModels bounds the models that have usage without a quota of their own.
+func (e *Engine) SetMaxModels(most int) { e.places.most = cmp.Or(most, DefaultMaxModels) }

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// Settle ends a call: with what it used and cost where it was committed; otherwise these do not
+// matter. The call must not be used after it.
+func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
+	now = e.begin(now, 0)
+	if c.Ended {
+		return // by itself, just before
+	}
+	e.end(c, how, used, cost, now)
+	e.release(c)
+	if e.lines.Waiting() > 0 {
+		e.lines.Serve(now)
+	}
+}
+
+// end ends a call, and has those served that wait for what it gives back.
+func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil {
+			a.Refresh(now, e.span)
+			if charge.Payer == nil && cost != 0 { // also of a call that was made before there were prices
+				charge.Payer = e.payer(a, cost, now)
+			}
+		}
+	}
+	c.End(how, used, cost, now, e.span)
+	e.holds.remove(c)
+	e.open.remove(c)
+	for charge := range c.Charges {
+		a := charge.Account()
+		if a == nil {
+			continue
+		}
+		e.lines.Mark(a)
+		e.show(a, now)
+		if a.InFlight == 0 {
+			e.drop(a, now)
+		}
+	}
+	e.lines.MarkNeedy()
+}
+
+// show shows the usage of an account that had forgotten a call which was charged anew, if there is
+// a place for it.
+func (e *Engine) show(a *account.Account, now account.Now) {
+	if a.IsShown() || a.IsIdle(now, e.span) {
+		return
+	}
+	if !e.isListed(a.Name) {
+		if state.IsPool(a.Name) || !e.makePlace(now) {
+			a.Forget()
+			return
+		}
+		e.places.use(a)
+	}
+	a.Show()
+	e.observer.Shown(a)
+}
+
+// Arrive has a call count as of the instant at which its provider counted it, and not before.
+func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
+	now = e.begin(now, 0)
+	if c.Ended {
+		return
+	}
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil {
+			a.Refresh(now, e.span)
+		}
+	}
+	if !c.Arrive(min(at, now.Instant), now, e.span) {
+		return
+	}
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil {
+			e.show(a, now)
+			e.lines.Mark(a)
+		}
+	}
+	if e.lines.Waiting() > 0 {
+		e.lines.Serve(now)
+	}
+}
+
+// Record charges a request that was sent without a reservation, and what it has cost. It reports
+// whether its model was counted, which had no place otherwise.
+func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amount, now account.Now) (counted bool) {
+	now = e.begin(now, span)
+	if a := e.toCharge(t, now); a != nil {
+		counted = true
+		e.record(a, used, cost, now)
+	} else if cost != 0 {
+		e.other.Spend.Settle(now.Wall)
+		e.other.Spend.Charge(account.Bill{Most: cost}, now)
+	}
+	for _, pool := range t.Pools {
+		e.record(pool, used, cost, now)
+	}
+	if e.lines.Waiting() > 0 {
+		e.lines.Serve(now)
+	}
+	return counted
+}
+
+func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount, now account.Now) {
+	a.Refresh(now, e.span)
+	wasShown := a.IsShown()
+	a.Record(e.payer(a, cost, now), used, cost, now, e.span)
+	e.lines.Mark(a)
+	if !wasShown {
+		e.observer.Shown(a)
+	}
+}
+
+// payer returns the account to whose spend the money of a call counts: its own, or the one that
+// models share for which there is no room. As long as anything counts in that, models without a
+// spend of their own go there. It is nil where there is no money.
+func (e *Engine) payer(a *account.Account, amount money.Amount, now account.Now) *account.Account {
+	switch {
+	case amount == 0:
+		return nil
+	case !a.Spend.IsOver(now.Wall), e.Catalog.IsListed(a.Name):
+	case !e.other.Spend.IsOver(now.Wall) || !e.hasRoom(spending, now):
+		a = e.other
+	}
+	s := a.NeedSpend(e.zoneOfSpend(a.Quota.DayZone))
+	s.Settle(now.Wall)
+	return a
+}

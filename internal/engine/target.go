@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Target is what the name of a model stands for.
+type Target struct {
+	Account *account.Account // shared by all models of a quota where this one has nothing yet
+	Counted string           // the name under which the model is counted
+	Asked   string           // the name by which the caller asked for it
+	Pools   []*account.Account
+}
+
+// blanks are accounts without charges, which stand for all models of a quota that have none of
+// their own: names that are only asked for take no memory. The key is the name of the quota.
+type blanks struct {
+	version int // of the catalog
+	of      map[string]*account.Account
+}
+
+// Find returns what a name stands for, and changes nothing. ok is false where Resolve has to be
+// called once.
+func (e *Engine) Find(counted, asked string) (t Target, ok bool) {
+	t.Account, t.Counted, t.Asked = e.accounts[counted], counted, asked
+	if t.Account == nil {
+		cover := e.cover(counted)
+		if e.blanks.version != e.Catalog.Version() || e.blanks.of[cover] == nil {
+			return t, false
+		}
+		t.Account = e.blanks.of[cover]
+	}
+	return t, !e.Catalog.HasPools() || e.findPools(&t)
+}
+
+// findPools fills in the pools. It reports false where they have to be looked up first.
+func (e *Engine) findPools(t *Target) (ok bool) {
+	if a := t.Account; a.Name == t.Counted && t.Counted == t.Asked {
+		t.Pools = a.Pools
+		return a.PoolsAt == e.Catalog.Version()
+	}
+	t.Pools = e.poolsOf(t.Counted, t.Asked)
+	return true
+}
+
+// Resolve is Find, and remembers what it found.
+func (e *Engine) Resolve(counted, asked string) Target {
+	t, ok := e.Find(counted, asked)
+	if ok {
+		return t
+	}
+	if t.Account == nil {
+		t.Account = e.blank(counted)
+	}
+	if t.Pools = e.poolsOf(counted, asked); t.Account.Name == counted && counted == asked {
+		t.Account.Pools, t.Account.PoolsAt = t.Pools, e.Catalog.Version()
+	}
+	return t
+}
+
+// cover returns the name of the quota that covers a model; "" where there is none.
+func (e *Engine) cover(counted string) string {
+	cover, _, known := e.Catalog.Cover(counted)
+	if !known {
+		return ""
+	}
+	return cover
+}
+
+func (e *Engine) poolsOf(counted, asked string) (pools []*account.Account) {
+	for _, name := range e.Catalog.Pools(counted, asked) {
+		pools = append(pools, e.accounts[name])
+	}
+	return pools
+}
+
+// blank returns the account that stands for a model which has none.
+func (e *Engine) blank(counted string) *account.Account {
+	if b := &e.blanks; b.version != e.Catalog.Version() || b.of == nil {
+		b.version, b.of = e.Catalog.Version(), make(map[string]*account.Account)
+	}
+	a := account.New("")
+	e.quote(a, counted)
+	e.blanks.of[e.cover(counted)] = a
+	return a
+}
+
+// need returns the account of a counted name, made where there is none.
+func (e *Engine) need(counted string) *account.Account {
+	a := e.accounts[counted]
+	if a == nil {
+		a = account.New(strings.Clone(counted)) // it may be a part of a longer string, which must not stay for it
+		e.accounts[a.Name] = a
+		e.serial++
+		a.Seed = mix(e.seed, uint64(e.serial))
+		e.requote(a)
+	}
+	return a
+}
+
+// requote has an account follow the quota that covers it.
+func (e *Engine) requote(a *account.Account) { e.quote(a, a.Name) }
+
+// quote has an account follow the quota that covers a name.
+func (e *Engine) quote(a *account.Account, counted string) {
+	_, q, known := e.Catalog.Cover(counted)
+	a.SetQuota(q, known, e.zone(q.DayZone), e.last, e.span)
+	a.Listed = e.Catalog.IsListed(counted)
+	if a.Spend != nil {
+		a.Spend.Rezone(e.zoneOfSpend(q.DayZone), e.last.Wall)
+	} else if a.Has(account.Spends) {
+		a.NeedSpend(e.zoneOfSpend(q.DayZone))
+	}
+	e.share(a, counted)
+}
+
+// share has the money of a model without a quota of its own count to that of all such models, as
+// long as it has no room of its own.
+func (e *Engine) share(a *account.Account, counted string) {
+	if a.Spend == nil {
+		return
+	}
+	if a.Spend.Shared = e.other.Spend; a.Listed {
+		a.Spend.Shared = nil
+	}
+}
+
+// drop forgets an account of which nothing is left that anybody could ask for.
+func (e *Engine) drop(a *account.Account, now account.Now) {
+	if a.IsShown() || a.InFlight > 0 || a.Waiting > 0 || e.isListed(a.Name) ||
+		a.CoolUntil > now.Wall || a.Reports != nil || !a.Spend.IsOver(now.Wall) || a.Found.HasBegun() && e.hasRoom(searching, now) {
+		return
+	}
+	a.Gone = true
+	delete(e.accounts, a.Name)
+}
+
+// isListed reports whether a name has a quota of its own, or is that of a pool which is there.
+func (e *Engine) isListed(name string) bool {
+	if state.IsPool(name) {
+		return e.Catalog.IsPool(name)
+	}
+	return e.Catalog.IsListed(name)
+}
+
+// hide forgets the usage of an account.
+func (e *Engine) hide(a *account.Account, evicted bool) {
+	if !a.IsShown() {
+		return
+	}
+	e.places.remove(a)
+	a.Refresh(e.last, e.span) // a day that is over has ended, whatever is forgotten
+	a.Forget()
+	e.observer.Hidden(a, evicted)
+}
+
+// Account returns the account of a counted name; nil where there is none.
+func (e *Engine) Account(counted string) *account.Account { return e.accounts[counted] }
+
+// mix returns the seed of one of many, not 0: splitmix64.
+func mix(seed, n uint64) uint64 {
+	z := seed + n*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return max(z^z>>31, 1)
+}

@@ -1,0 +1,221 @@
+package fairline
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/wire"
+)
+
+// farthest bounds the virtual times and turns of an image, so that no sum of them overflows;
+// mostPassed bounds a count that begins anew after Overtaken services, unless waiters are served
+// that are not the head.
+const (
+	farthest   = 1 << 62
+	mostPassed = 1 << 30
+)
+
+const (
+	// leastWaiter and leastClass are how many bytes each takes in an image at least.
+	leastWaiter, leastClass = 5, 7
+	// mostClasses keeps an image that is none from taking long: a line looks at all its classes. A
+	// limiter has state.MostClasses, and a line those of before until it is empty.
+	mostClasses = 1 << 12
+)
+
+// AppendImage appends the line as bytes from which ReadLine makes one that serves in the same order
+// from then on. The same line has the same bytes. idOf names the waiters, each by another number.
+func (l *Line[W]) AppendImage(to []byte, idOf func(W) uint64) []byte {
+	to = wire.AppendUint(to, uint64(l.Len()))
+	if l.in == nil {
+		return to
+	}
+	to = wire.AppendUint(to, uint64(l.in.virtual[0]))
+	to = wire.AppendUint(to, uint64(l.in.virtual[1]))
+	to = wire.AppendUint(to, uint64(l.in.passed))
+	to = wire.AppendUint(to, uint64(len(l.in.classes)))
+	flows := make(map[*flow[W]]int)
+	for _, k := range l.in.byName() {
+		to = k.appendImage(to)
+		for _, list := range [][]*flow[W]{k.inOrder(), k.withoutPlaces()} {
+			to = wire.AppendUint(to, uint64(len(list)))
+			for _, f := range list {
+				flows[f] = len(flows)
+				to = wire.AppendString(to, f.name)
+			}
+		}
+	}
+	for e := l.in.first; e != nil; e = e.next {
+		to = wire.AppendUint(to, idOf(e.Value))
+		to = wire.AppendUint(to, uint64(flows[e.flow]))
+		to = wire.AppendBool(to, e.IsAwake())
+		to = wire.AppendUint(to, uint64(e.turn))
+		to = wire.AppendUint(to, uint64(e.latest-max(e.turn, e.before())))
+	}
+	return to
+}
+
+// before returns the last turn of those of its flow before it.
+func (e *Entry[W]) before() int64 {
+	if e.inFlow.prev == nil {
+		return 0
+	}
+	return e.inFlow.prev.latest
+}
+
+// byName returns the classes in the order of their names. That in which they came decides nothing.
+func (in *waiting[W]) byName() []*class[W] {
+	return slices.SortedFunc(slices.Values(in.classes), func(a, b *class[W]) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// appendImage appends the class without its flows.
+func (k *class[W]) appendImage(to []byte) []byte {
+	to = wire.AppendString(to, k.Name)
+	to = wire.AppendUint(to, uint64(k.weight()))
+	to = wire.AppendBool(to, k.Ahead)
+	to = wire.AppendUint(to, uint64(k.start))
+	return wire.AppendUint(to, uint64(k.turn))
+}
+
+// withoutPlaces returns the flows whose waiters have turns of their own, in the order of their
+// names, which decides nothing else.
+func (k *class[W]) withoutPlaces() []*flow[W] {
+	flows := slices.Collect(maps.Values(k.flows))
+	if k.unnamed.last != nil {
+		flows = append(flows, &k.unnamed)
+	}
+	flows = slices.DeleteFunc(flows, func(f *flow[W]) bool { return f.place > 0 })
+	slices.SortFunc(flows, func(a, b *flow[W]) int { return cmp.Compare(a.name, b.name) })
+	return flows
+}
+
+// reading is a line that is read from an image.
+type reading[W any] struct {
+	*wire.Reader
+	line    Line[W]
+	classes []readClass[W]
+	flows   []readFlow[W]
+	awake   []*Entry[W]
+}
+
+type readClass[W any] struct {
+	class       *class[W]
+	start, turn int64
+}
+
+type readFlow[W any] struct {
+	class  *class[W]
+	flow   *flow[W]
+	placed bool
+}
+
+// ReadLine reads an image. waiterOf returns the waiter of a number, and false for a number that no
+// waiter has. All of the line then returns the entry of each of them. After an error the line is
+// empty.
+func ReadLine[W any](r *wire.Reader, waiterOf func(id uint64) (W, bool)) Line[W] {
+	in := reading[W]{Reader: r}
+	n := r.Count(math.MaxInt, leastWaiter)
+	if n == 0 {
+		return Line[W]{}
+	}
+	in.line.in = new(waiting[W])
+	virtual := [2]int64{int64(r.UpTo(farthest)), int64(r.UpTo(farthest))}
+	passed := int(r.UpTo(mostPassed))
+	in.readClasses()
+	in.readWaiters(n, waiterOf)
+	in.place()
+	if r.Err() != nil {
+		return Line[W]{}
+	}
+	for _, e := range in.awake { // in their places, or the order of their flows would be another
+		in.line.Wake(e)
+	}
+	for _, c := range in.classes { // behind Wake, which brings a class that comes back up to the others
+		c.class.start, c.class.turn = c.start, c.turn
+	}
+	in.line.in.virtual, in.line.in.passed = virtual, passed
+	return in.line
+}
+
+func (in *reading[W]) readClasses() {
+	for i, last := in.Count(mostClasses, leastClass), ""; i > 0 && in.Err() == nil; i-- {
+		c := Class{Name: in.String(math.MaxInt)}
+		if len(in.classes) > 0 && c.Name <= last {
+			in.Fail("classes out of order")
+		}
+		last = c.Name
+		if c.Weight = int(in.UpTo(math.MaxInt)); c.Weight == 0 {
+			in.Fail("class without a weight")
+		}
+		c.Ahead = in.Bool()
+		start, turn := int64(in.UpTo(farthest)), int64(in.UpTo(farthest))
+		k := in.line.of(c)
+		in.classes = append(in.classes, readClass[W]{k, start, turn})
+		in.readFlows(k)
+	}
+}
+
+// readFlows reads the flows of a class: first those with places, then the others.
+func (in *reading[W]) readFlows(k *class[W]) {
+	known := make(map[string]bool)
+	for _, placed := range []bool{true, false} {
+		last := ""
+		for i, n := 0, in.Count(math.MaxInt, 1); i < n && in.Err() == nil; i++ {
+			name := in.String(math.MaxInt)
+			if known[name] || !placed && i > 0 && name < last {
+				in.Fail("flows out of order")
+				return
+			}
+			known[name], last = true, name
+			in.flows = append(in.flows, readFlow[W]{k, k.flow(name), placed})
+		}
+	}
+}
+
+func (in *reading[W]) readWaiters(n int, waiterOf func(id uint64) (W, bool)) {
+	known := make(map[uint64]bool, n)
+	for i := 0; i < n && in.Err() == nil; i++ {
+		id := in.Uint()
+		if known[id] {
+			in.Fail("waiter that is there twice")
+		}
+		known[id] = true
+		if at := in.UpTo(uint64(max(len(in.flows)-1, 0))); len(in.flows) == 0 {
+			in.Fail("waiter without a flow")
+		} else if awake, turn := in.Bool(), int64(in.UpTo(farthest)); in.Err() == nil {
+			in.push(id, in.flows[at], awake, turn, waiterOf)
+		}
+	}
+}
+
+// push puts a waiter at the end of the line. Those that are awake are kept asleep until the flows
+// have their places.
+func (in *reading[W]) push(id uint64, f readFlow[W], awake bool, turn int64, waiterOf func(id uint64) (W, bool)) {
+	w, ok := waiterOf(id)
+	if !ok {
+		in.Fail("waiter that is not known")
+		return
+	}
+	e := in.line.PushAsleep(w, f.class.Class, f.flow.name, turn)
+	e.latest += int64(in.UpTo(uint64(farthest - e.latest)))
+	if e.latest == 0 && !f.placed {
+		in.Fail("waiter with neither a place nor a turn")
+	}
+	if awake {
+		in.awake = append(in.awake, e)
+	}
+}
+
+// place gives the flows their places: not those in which their waiters came.
+func (in *reading[W]) place() {
+	for _, f := range in.flows {
+		if f.flow.last == nil {
+			in.Fail("flow without a waiter")
+		}
+		if f.flow.place = 0; f.placed {
+			f.class.toEnd(f.flow)
+		}
+	}
+}

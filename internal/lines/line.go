@@ -1,0 +1,130 @@
+package lines
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
+)
+
+// line is the line of one account. That of a pool has all waiters of its models, but most of them
+// sleep: awake are those that are next in the lines of their models, which let them pass, and that
+// the pool denies or that stand behind one that it denies. So a waiter that its own model denies
+// keeps nobody out of the pool.
+type line struct {
+	account *account.Account
+	isPool  bool
+	queue   fairline.Line[*Candidate]
+	scarce  state.Dimension // in which it last denied one that waits
+	restAt  int64           // the instant at which its head is to be looked at; 0 for none
+	at      int             // in the queue of those that rest, counted from 1; 0 for not
+	marked  bool            // it is to be served
+	needy   bool            // its head waits for a place for a model
+}
+
+// head returns the candidate that is next; nil where none is awake.
+func (g *line) head() *Candidate {
+	if e := g.queue.Head(); e != nil {
+		return e.Value
+	}
+	return nil
+}
+
+// isNext reports whether a candidate is next in the line: at its head, the first of its class
+// behind others that yield, or before one that waits for several models and came later.
+func (g *line) isNext(p *place, c *Candidate) bool {
+	head := g.queue.Head()
+	switch {
+	case head == p.entry:
+		return true
+	case head == nil || !p.entry.IsAwake():
+		return false
+	case isBefore(c, head.Value):
+		return true
+	case g.queue.Classes() < 2:
+		return false
+	}
+	for _, e := range g.queue.Heads() {
+		switch {
+		case e == p.entry:
+			return true
+		case !e.Value.yields:
+			return false
+		}
+	}
+	return false
+}
+
+// isBefore reports whether a candidate goes before another one although that is the head of a
+// line: both wait for several models, and those go by their arrival. Else two of different classes
+// could each be the head of a line in which the other one waits.
+func isBefore(c, head *Candidate) bool {
+	return len(c.models()) > 1 && len(head.models()) > 1 && c.Waiter.Seq < head.Waiter.Seq
+}
+
+// overtaker returns the candidate that goes before the head of the line, which waits for several
+// models and is not next in all their lines; nil for none.
+func (g *line) overtaker(head *Candidate) *Candidate {
+	if len(head.models()) < 2 || head.isNext() {
+		return nil
+	}
+	for e := range g.queue.All() {
+		if c := e.Value; isBefore(c, head) && c.isNext() {
+			return c
+		}
+	}
+	return nil
+}
+
+// leads reports whether a candidate, or another one of its call, is next in the line of a pool: a
+// call does not hold itself up.
+func (g *line) leads(p *place, c *Candidate) bool {
+	head := g.head()
+	return head != nil && head.Waiter == c.Waiter || g.isNext(p, c)
+}
+
+// isNext reports whether the candidate is next in the lines of all its models.
+func (c *Candidate) isNext() bool {
+	models := c.models()
+	for i := range models {
+		if !models[i].line.isNext(&models[i], c) {
+			return false
+		}
+	}
+	return len(models) > 0
+}
+
+// yieldsTo reports whether nobody of a class waits, and those of all others yield.
+func (g *line) yieldsTo(class string) bool {
+	for _, e := range g.queue.Heads() {
+		if e.Class() == class || !e.Value.yields {
+			return false
+		}
+	}
+	return true
+}
+
+// noteScarce notes in the lines of a candidate what denies it.
+func (c *Candidate) noteScarce() {
+	for i := range c.places {
+		if c.Items[i].Passes() {
+			continue
+		}
+		for of := range state.Dimensions {
+			if state.Limits[of].Code == c.Items[i].Code {
+				c.places[i].line.scarce = of
+			}
+		}
+	}
+}
+
+// partOf returns what part of the scarce limit an item takes, at least 1; where the quota has no
+// such limit, of that of requests.
+func partOf(i *verdict.Item, scarce state.Dimension) int64 {
+	for _, of := range [...]state.Dimension{scarce, state.RPM, state.InFlight, state.RPD} {
+		if limit := *i.Account.Quota.Limit(of); limit > 0 {
+			return fairline.Part(min(max(i.Ask.Of(of), 0), limit), limit)
+		}
+	}
+	return fairline.Unit >> 10 * int64(min(i.Ask.Requests, 1<<10))
+}

@@ -1,0 +1,255 @@
+package lines
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+)
+
+// turn is what came of looking at a candidate.
+type turn int
+
+const (
+	stays  turn = iota // it waits, and those behind it
+	yields             // it waits for long or for a reserve, and the next of other classes may go
+	moved              // the line has changed
+)
+
+// mostTries bounds how often a waiter is tried between two services: those that wake each other in
+// the lines of pools must not do so without an end.
+const mostTries = 4
+
+// Serve serves all lines that are marked, as far as there is room. The lines of models go first:
+// the next of them may come before those that wait for their pools.
+func (l *Lines) Serve(now account.Now) {
+	l.progress++
+	for {
+		for _, g := range l.fresh {
+			l.wakeNext(g)
+		}
+		l.fresh = l.fresh[:0]
+		g := l.unmark()
+		if g == nil {
+			return
+		}
+		if l.serveLine(g, now) {
+			l.mark(g)
+		}
+	}
+}
+
+// unmark returns a line that is to be served; nil for none.
+func (l *Lines) unmark() (g *line) {
+	if g = l.models.take(); g == nil {
+		g = l.pools.take()
+	}
+	if g != nil {
+		g.marked = false
+	}
+	return g
+}
+
+// isWornOut counts a try of a waiter, and reports whether there were too many.
+func (l *Lines) isWornOut(w *Waiter) bool {
+	if w.triedAt != l.progress {
+		w.triedAt, w.tries = l.progress, 0
+	}
+	w.tries++
+	return w.tries > mostTries
+}
+
+// serveLine tries the head of a line and, where that yields, the heads of its other classes. It
+// reports whether the line has changed.
+func (l *Lines) serveLine(g *line, now account.Now) (changed bool) {
+	head := g.head()
+	if head == nil {
+		return false
+	}
+	if c := g.overtaker(head); c != nil {
+		head = c
+	}
+	t := l.try(head, g, now)
+	if t != yields {
+		return t == moved
+	}
+	for _, e := range g.queue.Heads() {
+		if c := e.Value; c.Waiter != head.Waiter {
+			if t = l.try(c, g, now); t != yields {
+				return t == moved
+			}
+		}
+	}
+	return false
+}
+
+// try serves a candidate that is next in one line, if it passes and is next in its other lines.
+func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
+	w := c.Waiter
+	if l.isWornOut(w) {
+		return stays
+	}
+	if w.Deadline < now.Instant {
+		l.refuseAll(w, Late, now)
+		return moved
+	}
+	if !c.isNext() {
+		return l.sleepInPools(c, g)
+	}
+	c.Verdict = l.host.Decide(c, now)
+	waits := false
+	t := stays
+	if c.modelsPass() {
+		t, waits = l.standInPools(c, g)
+	} else {
+		t = l.sleepInPools(c, g)
+	}
+	switch {
+	case c.Verdict.Never:
+		l.refuse(c, Never, now)
+		return moved
+	case l.host.IsHopeless(c, now):
+		l.refuse(c, Late, now)
+		return moved
+	}
+	passes := c.Verdict.Allowed && !waits
+	if passes || waits {
+		if d := l.preferred(c, passes, now); d != nil {
+			l.serve(d, now)
+			return moved
+		}
+	}
+	l.rest(c, now)
+	if t == stays && c.yields && g.queue.Classes() > 1 {
+		return yields
+	}
+	return t
+}
+
+// preferred returns the first candidate of the call of c that passes now; nil for none. The others
+// share the head of a pool's line with c, so that is looked at again when any of them may pass.
+func (l *Lines) preferred(c *Candidate, passes bool, now account.Now) *Candidate {
+	for _, d := range c.Waiter.Candidates {
+		switch {
+		case d == c && passes:
+			return c
+		case d == c || !d.stands() || !d.isNext():
+			continue
+		}
+		d.Verdict = l.host.Decide(d, now)
+		if !d.modelsPass() {
+			continue
+		}
+		if _, waits := l.standInPools(d, nil); d.Verdict.Allowed && !waits {
+			return d
+		}
+		l.rest(d, now)
+	}
+	return nil
+}
+
+// standInPools wakes a candidate, which its models let pass, in the lines of the pools that it
+// waits for, and lets it sleep in those of the others. It reports what that means for a line, and
+// whether a pool makes it wait.
+func (l *Lines) standInPools(c *Candidate, g *line) (t turn, waits bool) {
+	pools, first := c.pools(), len(c.models())
+	for i := range pools {
+		p := &pools[i]
+		was := p.entry.IsAwake()
+		p.line.queue.Wake(p.entry)
+		if !c.Items[first+i].Passes() || !p.line.leads(p, c) {
+			waits = true
+			continue
+		}
+		p.line.queue.Sleep(p.entry)
+		if was {
+			t = l.left(p.line, g, t)
+		}
+	}
+	return t, waits
+}
+
+// sleepInPools lets a candidate sleep in the lines of all its pools.
+func (l *Lines) sleepInPools(c *Candidate, g *line) (t turn) {
+	pools := c.pools()
+	for i := range pools {
+		if p := &pools[i]; p.entry.IsAwake() {
+			p.line.queue.Sleep(p.entry)
+			t = l.left(p.line, g, t)
+		}
+	}
+	return t
+}
+
+// left notes that a candidate has left the head of the line of a pool. That of the line which is
+// being served is told by the turn.
+func (l *Lines) left(pool, g *line, t turn) turn {
+	if pool == g {
+		return moved
+	}
+	l.mark(pool)
+	return t
+}
+
+// wakeNext wakes the candidate that is next in the line of a model in those of its pools, before
+// any of these is served: it may come before those that are awake there already.
+func (l *Lines) wakeNext(g *line) {
+	next := g.head()
+	if next == nil {
+		return
+	}
+	if c := g.overtaker(next); c != nil {
+		next = c
+	}
+	if !next.isNext() {
+		return
+	}
+	for _, p := range next.pools() {
+		p.line.queue.Wake(p.entry)
+	}
+}
+
+// rest has a candidate looked at again when its wait is over. One that its own models deny sleeps
+// in the lines of its pools, whose waits count when the models let it pass.
+func (l *Lines) rest(c *Candidate, now account.Now) {
+	c.noteScarce()
+	v := &c.Verdict
+	c.yields = len(l.classes) > 0 && (v.Wait() > l.span+1 || v.Keeps)
+	if v.Keeps && c.keptAt == 0 {
+		c.keptAt = now.Instant
+	}
+	first := len(c.models())
+	rests := false
+	for i := range c.places {
+		if p := &c.places[i]; i >= first && p.entry.IsAwake() {
+			if rests = true; p.line.leads(p, c) {
+				l.restUntil(p.line, c.Items[i].Wait, now)
+			}
+		}
+		if g := c.places[0].line; c.Items[i].Full && !g.needy {
+			g.needy = true
+			l.needy = append(l.needy, g)
+		}
+	}
+	if rests {
+		return
+	}
+	wait := v.Wait()
+	if !c.modelsPass() {
+		wait = v.OwnWait()
+	}
+	l.restUntil(c.places[0].line, wait, now)
+}
+
+// restUntil has a line served when a wait is over; one that only an event ends needs no time. No
+// wait in the minute is longer than its span. A longer one is for the end of the day or of a
+// cooldown, which follow the wall clock: that may be set meanwhile.
+func (l *Lines) restUntil(g *line, wait int64, now account.Now) {
+	if wait <= 0 {
+		return
+	}
+	at := now.Instant + min(wait, l.span+1)
+	if g.at > 0 && g.restAt > now.Instant && g.restAt <= at {
+		return
+	}
+	l.resting.remove(g)
+	g.restAt = at
+	l.resting.put(g)
+}

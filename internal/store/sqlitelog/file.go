@@ -1,0 +1,314 @@
+//go:build !nosqlite
+
+package sqlitelog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+)
+
+// file is the open database: a connection that writes, and one that only reads.
+type file struct {
+	path        string
+	opened, wal os.FileInfo
+
+	writer, reader *connection
+}
+
+// connection is one connection to a database, with its statements.
+type connection struct {
+	rows
+	db   *sql.DB
+	conn *sql.Conn
+}
+
+// connect takes a connection out of a pool, which it closes if that fails.
+func connect(db *sql.DB) (*connection, error) {
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &connection{rows{sqlitestate.OnConn(conn)}, db, conn}, nil
+}
+
+func (c *connection) close() error {
+	if c == nil {
+		return nil
+	}
+	return errors.Join(c.Close(), c.conn.Close(), c.db.Close())
+}
+
+// busyTimeout is a parameter of the driver. The lock keeps other limiters out, so that only another
+// program can be in the way. The wait for it is in small pieces because SQLite's own knows no
+// deadline.
+var busyTimeout = []string{strconv.FormatInt(waitPiece.Milliseconds(), 10)}
+
+// openFile opens the database, and makes it a store where it is none. The lock must be held. had
+// says that a database without a log is one that lost it.
+func (l *Log) openFile(had bool) (f *file, err error) {
+	setOrphansAside(l.path)
+	path, err := sqlitestate.PrepareFile(l.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := sqlitestate.InspectBy(path, l.checkSchema); err != nil {
+		return nil, err
+	}
+	f = &file{path: path}
+	defer func() {
+		if err != nil {
+			f.close()
+			f = nil
+		}
+	}()
+	if f.opened, err = os.Stat(path); err != nil {
+		return nil, err
+	}
+	if err := l.openConnections(f, had); err != nil {
+		return nil, err
+	}
+	if f.wal, err = os.Stat(path + "-wal"); err != nil {
+		return nil, err
+	}
+	if err := f.usable(); err != nil { // or another file may have been opened
+		f.setLogAside()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (l *Log) openConnections(f *file, had bool) error {
+	synchronous := "NORMAL"
+	if l.store.Durability == DurablePower {
+		synchronous = "FULL"
+	}
+	db, err := sqlitestate.Connections(f.path,
+		url.Values{"_busy_timeout": busyTimeout, "_journal_mode": {"WAL"}}, "synchronous("+synchronous+")")
+	if err != nil {
+		return err
+	}
+	if f.writer, err = connect(db); err != nil {
+		return err
+	}
+	if err := f.checkJournal(); err != nil {
+		return err
+	}
+	if _, err := f.writer.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err = l.ensureTables(f.writer.Statements, had)
+	if err == nil {
+		err = l.settleBoot(f.writer.rows)
+	}
+	if err != nil {
+		f.writer.Exec("ROLLBACK")
+		return err
+	}
+	if _, err := f.writer.Exec("COMMIT"); err != nil {
+		return err
+	}
+	if db, err = sqlitestate.Connections(f.path, url.Values{"_busy_timeout": busyTimeout}, "query_only(ON)"); err != nil {
+		return err
+	}
+	f.reader, err = connect(db)
+	return err
+}
+
+// checkJournal makes sure that the file has a write-ahead log: SQLite falls back to another
+// journal, silently, where the file system cannot do that.
+func (f *file) checkJournal() error {
+	var mode string
+	if err := f.writer.conn.QueryRowContext(context.Background(), "PRAGMA journal_mode").Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%w: SQLite keeps no write-ahead log there", fsx.ErrRemote)
+	}
+	return nil
+}
+
+// usable returns an error if the file is not open, or the paths do not lead to the open files any
+// more: the database, and its log, which others set aside if it belonged to another database.
+func (f *file) usable() error {
+	if f == nil {
+		return os.ErrClosed
+	}
+	if err := sqlitestate.InPlace(f.path, f.opened); err != nil {
+		return err
+	}
+	return sqlitestate.InPlace(f.path+"-wal", f.wal)
+}
+
+// close closes the database. The last process to do so writes the log back into it.
+func (f *file) close() error {
+	if f == nil {
+		return nil
+	}
+	return errors.Join(f.reader.close(), f.writer.close())
+}
+
+// setOrphansAside gives a log without a database another name. Others may have both open
+// still, and the index of the log that they have mapped would not be that of the new one.
+func setOrphansAside(path string) {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err := os.Rename(path+"-wal", path+".stale-"+fsx.AsideTime()+"-wal"); err == nil {
+		os.Remove(path + "-shm")
+	}
+}
+
+// setLogAside gives the log another name if it is the one of this file and another file is at
+// the path: SQLite would write the one into the other.
+func (f *file) setLogAside() {
+	info, err := os.Stat(f.path + "-wal")
+	if f.wal == nil || err != nil || !os.SameFile(info, f.wal) || sqlitestate.InPlace(f.path, f.opened) == nil {
+		return
+	}
+	os.Rename(f.path+"-wal", f.path+".stale-"+fsx.AsideTime()+"-wal")
+	os.Remove(f.path + "-shm")
+}
+
+// setAside gives a damaged database another name, with the files that belong to it.
+func setAside(path string) (name string, err error) {
+	name = path + ".corrupt-" + fsx.AsideTime()
+	// The log goes last: without its database it is not used, and deleted by SQLite.
+	for _, suffix := range []string{"", "-shm", "-wal"} {
+		if err := os.Rename(path+suffix, name+suffix); err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
+			return name, fmt.Errorf("set aside: %w", err)
+		}
+	}
+	return name, nil
+}
+
+// secureLock opens the lock again, where its file was moved or deleted.
+func (l *Log) secureLock() error {
+	if l.lock.Load().InPlace() == nil {
+		return nil
+	}
+	folder := filepath.Dir(l.path)
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		if err := l.waitForFile(err); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+	}
+	lock, err := fsx.OpenFairLock(l.path + ".lock")
+	if err != nil {
+		return err
+	}
+	return l.lock.Swap(lock).Close()
+}
+
+// recreateAfter is how long a file must be missing before it is made anew: somebody may be
+// about to put it back.
+const recreateAfter = time.Second
+
+// waitForFile returns the error that a file is missing until it is time to make it anew.
+func (l *Log) waitForFile(err error) error {
+	if l.missing.IsZero() {
+		l.missing = time.Now()
+	}
+	if time.Since(l.missing) < recreateAfter {
+		return fmt.Errorf("database was moved or deleted while it was open: %w", err)
+	}
+	return nil
+}
+
+// usable reports whether the file is open and all right. Where it leads is looked at every
+// lookEvery: what is written to a file that was just deleted is lost as if it were written
+// before.
+func (l *Log) usable() bool {
+	if l.file == nil || l.damage.Load() != nil {
+		return false
+	}
+	if l.wasInPlace() {
+		return true
+	}
+	now := int64(time.Since(l.began))
+	if l.lock.Load().InPlace() != nil || l.file.usable() != nil {
+		return false
+	}
+	l.lookAt.Store(now + int64(lookEvery))
+	return true
+}
+
+// secureFile opens the file unless it is open and all right. The lock must be held.
+func (l *Log) secureFile(ctx context.Context) error {
+	if l.usable() {
+		return nil
+	}
+	found := l.damage.Load()
+	inPlace := l.file.usable() == nil
+	if _, err := os.Stat(l.path); l.file != nil && errors.Is(err, fs.ErrNotExist) {
+		if err := l.waitForFile(err); err != nil {
+			return err
+		}
+	}
+	if err := l.reading.take(ctx); err != nil {
+		return err
+	}
+	defer l.reading.give()
+	had := l.file != nil || l.othersLive()
+	if l.file != nil {
+		l.file.close()
+		l.file.setLogAside()
+		l.file = &file{path: l.path} // was open, and is not usable
+		l.lookAt.Store(0)
+	}
+	if inPlace && found != nil && errors.Is(*found, errDamaged) { // which SQLite does not notice
+		if err := l.setAside(*found); err != nil {
+			return err
+		}
+	}
+	f, err := l.openOrSetAside(ctx, had)
+	if err != nil {
+		return err
+	}
+	l.file, l.missing = f, time.Time{}
+	l.damage.Store(nil)
+	l.checkAt.Store(0)
+	return l.holdLife()
+}
+
+// openOrSetAside opens the file. One that is damaged is set aside, and a new one takes its place.
+func (l *Log) openOrSetAside(ctx context.Context, had bool) (f *file, err error) {
+	open := func() (err error) { f, err = l.openFile(had); return err }
+	if err = l.patiently(ctx, open); !isDamage(err) {
+		return f, err
+	}
+	if err := l.setAside(err); err != nil {
+		return nil, err
+	}
+	had = true
+	err = l.patiently(ctx, open)
+	return f, err
+}
+
+// setAside sets the file aside because of damage.
+func (l *Log) setAside(damage error) error {
+	name, err := setAside(l.path)
+	if err != nil {
+		return errors.Join(l.explain(damage), err)
+	}
+	if l.options.Report != nil {
+		l.options.Report(fmt.Errorf("shared database was damaged and is now %s: %w", name, l.explain(damage)))
+	}
+	return nil
+}
+
+// isDamage reports whether the content of the file is damaged.
+func isDamage(err error) bool { return sqlitestate.IsDamage(err) || errors.Is(err, errDamaged) }

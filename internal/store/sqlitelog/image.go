@@ -1,0 +1,245 @@
+//go:build !nosqlite
+
+package sqlitelog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+const (
+	// pieceSize is how much of an image is written while others wait.
+	pieceSize = 128 << 10
+	pieceBits = 24
+	// dropRows and dropPieces are how much is deleted while others wait.
+	dropRows   = 1000
+	dropPieces = 4
+)
+
+// pieces returns the pieces of an image with their numbers. Also an empty one has a piece.
+func pieces(b []byte) iter.Seq2[int64, []byte] {
+	return func(yield func(int64, []byte) bool) {
+		for n := int64(0); len(b) > 0 || n == 0; n++ {
+			size := min(len(b), pieceSize)
+			if !yield(n, b[:size]) {
+				return
+			}
+			b = b[size:]
+		}
+	}
+}
+
+var insertPiece = piecesTable.InsertInto("INSERT OR REPLACE")
+
+func (r rows) putPiece(image, n int64, piece []byte) error {
+	if piece == nil {
+		piece = []byte{} // and not NULL
+	}
+	_, err := r.Exec(insertPiece, image<<pieceBits|n, piece)
+	return err
+}
+
+// nextImage returns a number for an image that is about to be saved. Its first piece takes it.
+func (r rows) nextImage(h *head) (int64, error) {
+	last, err := r.Number("SELECT ifnull(max(id), 0) FROM log_pieces")
+	return max(last>>pieceBits, h.image.id) + 1, err
+}
+
+// hasPieces reports whether all pieces of an image are there: a save of a later one drops them.
+func (r rows) hasPieces(image imageRow) (bool, error) {
+	size, err := r.Number("SELECT ifnull(sum(length(piece)), 0) FROM log_pieces WHERE id BETWEEN ? AND ?",
+		image.id<<pieceBits, (image.id+1)<<pieceBits-1)
+	return size == image.size, err
+}
+
+// load returns the newest image.
+func (r rows) load() (image store.Image, err error) {
+	h, err := r.head()
+	switch {
+	case err != nil:
+		return image, err
+	case h.end.Log == 0 && h.had:
+		return image, fmt.Errorf("the database was damaged or gone: %w", store.ErrLost)
+	case h.end.Log == 0:
+		return image, nil
+	}
+	b := make([]byte, 0, min(max(h.image.size, 0), 1<<30))
+	err = r.Each(func(found *sql.Rows) error {
+		var piece sql.RawBytes
+		err := sqlitestate.Scan(found, "log_pieces", &piece)
+		b = append(b, piece...)
+		return err
+	}, "SELECT piece FROM log_pieces WHERE id BETWEEN ? AND ? ORDER BY id",
+		h.image.id<<pieceBits, (h.image.id+1)<<pieceBits-1)
+	if err == nil && int64(len(b)) != h.image.size {
+		err = sqlitestate.Damaged("%w: the image has %d bytes, want %d", errDamaged, len(b), h.image.size)
+	}
+	return store.Image{At: h.image.at, Bytes: b}, err
+}
+
+// checkSave returns why an image cannot be the newest, and whether the newest is in the log.
+func (r rows) checkSave(h *head, at store.Position) (newest bool, err error) {
+	if newest, err = r.has(h, h.image.at); err != nil {
+		return false, err
+	}
+	if newest && at.Log == h.end.Log && at.Seq <= h.image.at.Seq {
+		return false, store.ErrOlder
+	}
+	if _, err := r.page(h, at); err != nil {
+		return false, fmt.Errorf("place of the image: %w", err)
+	}
+	return newest, nil
+}
+
+// show makes an image the newest, whose pieces are there. The log begins anew behind the image
+// before; but not if that is none of this log, because its end was lost.
+func (r rows) show(h *head, image imageRow) error {
+	newest, err := r.checkSave(h, image.at)
+	if err != nil {
+		return err
+	}
+	base := h.base
+	if newest {
+		base = h.image.at
+	}
+	_, err = r.Exec(`UPDATE log_state SET base_seq = ?, base_sum = ?, instant = ?, wall = ?,
+		image = ?, image_seq = ?, image_sum = ?, image_size = ?`,
+		base.Seq, int64(base.Sum), h.last.Instant, h.last.Wall,
+		image.id, image.at.Seq, int64(image.at.Sum), image.size)
+	return err
+}
+
+// Save implements store.Log.
+func (l *Log) Save(ctx context.Context, image store.Image) error {
+	row, err := l.stage(ctx, image, func(r rows, h *head) error {
+		_, err := r.checkSave(h, image.At)
+		return err
+	})
+	if err == nil {
+		err = l.write(ctx, func(r rows) error {
+			h, err := r.head()
+			if err != nil {
+				return err
+			}
+			if err := r.complete(row); err != nil {
+				return err
+			}
+			return r.show(h, row)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("save image: %w", err)
+	}
+	l.sweepLives()
+	l.drop(ctx)
+	return nil
+}
+
+// complete returns ErrOlder if pieces of an image are missing, because a later one was saved.
+func (r rows) complete(image imageRow) error {
+	all, err := r.hasPieces(image)
+	if err == nil && !all {
+		err = store.ErrOlder
+	}
+	return err
+}
+
+// stage writes the pieces of an image, which nobody sees yet, if check lets it.
+func (l *Log) stage(ctx context.Context, image store.Image, check func(rows, *head) error) (imageRow, error) {
+	row := imageRow{at: image.At, size: int64(len(image.Bytes))}
+	err := l.write(ctx, func(r rows) error {
+		h, err := r.head()
+		if err != nil {
+			return err
+		}
+		if err := check(r, h); err != nil {
+			return err
+		}
+		if row.id, err = r.nextImage(h); err != nil {
+			return err
+		}
+		return r.putPiece(row.id, 0, image.Bytes[:min(len(image.Bytes), pieceSize)])
+	})
+	for n, piece := range pieces(image.Bytes) {
+		if err != nil {
+			break
+		}
+		if n > 0 {
+			err = l.write(ctx, func(r rows) error { return r.putPiece(row.id, n, piece) })
+		}
+	}
+	return row, err
+}
+
+// drop deletes, a little at a time, what the log has no use for any more. What it leaves behind the
+// next Save drops.
+func (l *Log) drop(ctx context.Context) {
+	for more := true; more; {
+		err := l.write(ctx, func(r rows) error {
+			h, err := r.head()
+			if err != nil {
+				return err
+			}
+			result, err := r.Exec(`DELETE FROM log_entries WHERE seq IN
+				(SELECT seq FROM log_entries WHERE seq <= ? ORDER BY seq LIMIT ?)`, h.base.Seq, dropRows)
+			if err != nil {
+				return err
+			}
+			entries, _ := result.RowsAffected()
+			if result, err = r.Exec(`DELETE FROM log_pieces WHERE id IN
+				(SELECT id FROM log_pieces WHERE id < ? ORDER BY id LIMIT ?)`, h.image.id<<pieceBits, dropPieces); err != nil {
+				return err
+			}
+			images, _ := result.RowsAffected()
+			more = entries == dropRows || images == dropPieces
+			return nil
+		})
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Begin implements store.Log.
+func (l *Log) Begin(ctx context.Context, old uint64, image store.Image) error {
+	began := false
+	check := func(r rows, h *head) error {
+		switch h.end.Log {
+		case image.At.Log:
+			began = true
+			return errBegan
+		case old:
+			return nil
+		}
+		return fmt.Errorf("another log is there: %w", store.ErrLost)
+	}
+	row, err := l.stage(ctx, image, check)
+	if err == nil {
+		err = l.write(ctx, func(r rows) error {
+			h, err := r.head()
+			if err != nil {
+				return err
+			}
+			if err := check(r, h); err != nil {
+				return err
+			}
+			if err := r.complete(row); err != nil {
+				return fmt.Errorf("another image was saved meanwhile: %w", store.ErrLost)
+			}
+			if err := l.lock.Load().SetMark(markOf(image.At)); err != nil {
+				return err
+			}
+			return r.begin(row, l.clock.stamp(h))
+		})
+	}
+	if err != nil && !began {
+		return fmt.Errorf("begin log: %w", err)
+	}
+	l.drop(ctx)
+	return nil
+}

@@ -1,0 +1,259 @@
+package verdict
+
+import (
+	"cmp"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// The reasons of refusals that no table has.
+const (
+	NegativeTokens   = "invalid tokens: the estimate is negative"
+	noQuota          = "no quota for this model"
+	tooManyModels    = "too many models without a quota of their own are in use"
+	TooManyNewModels = "more models without a quota of their own than MaxModels allows"
+
+	unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`
+)
+
+// fits reports whether more fits a limit of which some is used. A negative limit fits nothing. more
+// is not negative, and the difference is taken only where it does not overflow.
+func fits(used, more, limit int) bool {
+	return limit == 0 || more <= limit && used <= limit-more
+}
+
+// Admits is the decision of an account without its explanation: whether requests pass that have no
+// negative tokens, where charges of the minute count from a cut on. sure is false where only Judge
+// can say.
+func Admits(a *account.Account, c *state.Cost, cut int64, now account.Now) (admits, sure bool) {
+	const plain = account.Rest | account.Paces | account.Zoned
+	if rare := a.Traits &^ plain; rare != 0 {
+		is := rare == account.Unlimited
+		return is, is
+	}
+	return hasRoom(a, c, cut, now.Wall) && (!a.Has(account.Paces) || a.Paced(c, now.Instant)), true
+}
+
+// hasRoom checks what was charged against the table of the limits.
+func hasRoom(a *account.Account, c *state.Cost, cut, wall int64) bool {
+	q := &a.Quota
+	if !fits(a.Requests(cut), c.Requests, q.MaxRPM) {
+		return false
+	}
+	if q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 {
+		used := a.Tokens(cut)
+		if !fits(used.Total(), c.Total(), q.MaxTPM) ||
+			!fits(used.Input, c.Input, q.MaxITPM) || !fits(used.Output, c.Output, q.MaxOTPM) {
+			return false
+		}
+	}
+	if q.MaxRPD|q.MaxTPD != 0 {
+		requests, used, _ := a.DayUsed(wall)
+		if !fits(requests, c.Requests, q.MaxRPD) || !fits(used, c.Total(), q.MaxTPD) {
+			return false
+		}
+	}
+	return q.MaxInFlight == 0 || fits(a.InFlight, c.Requests, q.MaxInFlight)
+}
+
+// decide decides on one item, and notes the outcome in it.
+func (i *Item) decide(reserves []account.Reserve, now account.Now) (v Verdict) {
+	a, ask := i.Account, &i.Ask
+	switch {
+	case ask.Input < 0 || ask.Output < 0:
+		v = Verdict{Never: true, Code: InvalidTokens, Reason: NegativeTokens}
+	case a.Has(account.Cools) && a.CoolUntil > now.Wall:
+		v = i.deny(reserves, now)
+	case a.Has(account.Unknown):
+		v = Verdict{Allowed: true, Code: UnknownModel, Reason: noQuota}
+	case a.Has(account.Unlimited) && !a.Has(account.Invalid):
+		v = Verdict{Allowed: true, Code: Unlimited, Reason: unlimited}
+	default:
+		if pass, sure := Admits(a, &ask.Cost, now.Instant-ask.Span, now); sure && pass && !i.Full {
+			v = Verdict{Allowed: true, Code: Allowed, Reason: within}
+		} else {
+			v = i.deny(reserves, now)
+		}
+	}
+	if i.Deny && a.Has(account.Unknown) && v.Code != InvalidTokens {
+		v = Verdict{Never: true, Code: UnknownModel, Reason: noQuota + i.Nearest}
+	}
+	i.Code, i.Never, i.Wait, i.Stays = v.Code, v.Never, v.wait, v.Keeps
+	return v
+}
+
+// deny collects the refusals of all limits. Where there is none, the ask passes.
+func (i *Item) deny(reserves []account.Reserve, now account.Now) (v Verdict) {
+	a, ask := i.Account, &i.Ask
+	if reason, bad := a.Quota.Invalid(); bad || a.Has(account.Invalid) {
+		return Verdict{Never: true, Code: InvalidQuota, Reason: cmp.Or(reason, unknownZone)}
+	}
+	var d account.Denial
+	cools := a.CoolUntil > now.Wall
+	if cools {
+		d.Add(account.Refusal{
+			Rank: account.ByCooldown, Code: Cooldown, Reason: cooldown.Reason(a.CoolCause), Wait: a.CoolUntil - now.Wall,
+		})
+		v.Cause = a.CoolCause
+	}
+	if i.Full {
+		d.Add(account.Refusal{Rank: account.ByPlace, Code: TooManyModels, Reason: tooManyModels, Wait: i.PlaceIn, Event: i.PlaceIn == 0})
+	}
+	u := usage{Account: a, ask: ask, now: now, held: a.HeldFrom(ask, reserves, now)}
+	u.checkSlots(&d)
+	for i := range rows {
+		if row := &rows[i]; *a.Quota.Limit(row.of) != 0 {
+			u.check(&d, row.of, row.rank)
+		}
+	}
+	for _, x := range a.Extras {
+		d.Merge(x.Deny(*ask, now))
+	}
+	v.Keeps = u.held != nil && (u.held.Keeps || u.held.Slots > 0)
+	if d.IsNone() { // what is kept for others leaves room
+		v.Allowed, v.Code, v.Reason = true, Allowed, within
+		return v
+	}
+	v.Code, v.Reason, v.OverBudget = d.First().Code, d.First().Reason, d.OverBudget()
+	if tooMuch := d.TooMuch(); tooMuch != "" {
+		v.Never, v.Reason = true, tooMuch
+		return v
+	}
+	v.wait = d.Wait()
+	if v.event = d.AwaitsEvent() && !cools; !v.event { // the cooldown is there to be waited for, whatever comes then
+		v.Retry = time.Duration(v.wait)
+	}
+	v.event = v.event && (v.Code == TooManyModels || v.Code == state.Limits[state.InFlight].Code)
+	v.Reason = withLongest(v.Reason, d.Longest(v.Retry > 0))
+	return v
+}
+
+// rows is the table of the limits that end with time, by their ranks.
+var rows = [...]struct {
+	of   state.Dimension
+	rank account.Rank
+}{
+	{state.RPD, account.ByRPD}, {state.TPD, account.ByTPD}, {state.RPM, account.ByRPM},
+	{state.ITPM, account.ByITPM}, {state.OTPM, account.ByOTPM}, {state.TPM, account.ByTPM},
+}
+
+// usage is what an ask finds.
+type usage struct {
+	*account.Account
+	ask  *account.Ask
+	now  account.Now
+	held *account.Held // nil for nothing
+}
+
+// checkSlots checks the calls in flight.
+func (u *usage) checkSlots(d *account.Denial) {
+	limit, kept := u.SlotLimit(u.now), 0
+	if u.held != nil {
+		kept = u.held.Slots
+	}
+	slots := &state.Limits[state.InFlight]
+	r := account.Refusal{Rank: account.BySlots, Code: slots.Code, Reason: slots.UsedUp, Event: true}
+	switch {
+	case fits(tokens.AddSaturated(u.InFlight, kept), u.ask.Requests, limit):
+		return
+	case fits(u.InFlight, u.ask.Requests, limit):
+		r.Reason, r.Event, r.Wait = slots.Kept, false, u.held.SlotsFor
+	case u.ask.Requests > u.MostSlots():
+		r.TooMuch = slots.TooLarge
+	}
+	d.Add(r)
+}
+
+// used returns the own usage of a dimension.
+func (u *usage) used(of state.Dimension) int { return u.Used(of, u.ask.Span, u.now) }
+
+// check looks at the limit of one dimension, which has one, and at its bucket.
+func (u *usage) check(d *account.Denial, of state.Dimension, rank account.Rank) {
+	n, limit, more := &state.Limits[of], *u.Quota.Limit(of), u.ask.Of(of)
+	used, beside := u.used(of), 0
+	if u.held != nil {
+		beside = u.held.Parts[of].Amount
+	}
+	if more <= limit && used <= limit-more && beside <= limit-more-used && !u.Has(account.Paces) {
+		return
+	}
+	r := account.Refusal{Rank: rank, Code: n.Code, Reason: n.UsedUp}
+	switch {
+	case more > limit:
+		r.TooMuch = n.TooLarge
+		d.Add(r)
+	case used > limit-more || beside > limit-more-used:
+		if used <= limit-more {
+			r.Reason = u.why(of, limit-more-used)
+		}
+		r.Wait = u.fitsIn(of, limit-more)
+		d.Add(r)
+	}
+	if n.Window != state.Minute {
+		return
+	}
+	if opens := u.PacedIn(of, more, u.now.Instant); opens > 0 {
+		d.Add(account.Refusal{Rank: rank, Code: n.Code, Reason: n.Pace, Wait: opens})
+	}
+}
+
+// fitsIn is how long it takes until at most budget of a dimension is used, here and by others.
+func (u *usage) fitsIn(of state.Dimension, budget int) int64 {
+	if u.held == nil || u.held.Parts[of].Amount == 0 {
+		return u.usedFitsIn(of, budget)
+	}
+	p := &u.held.Parts[of]
+	left := p.Until - u.now.Instant
+	if state.Limits[of].Window == state.Day {
+		left = p.Until - u.now.Wall
+	}
+	if p.Amount <= budget {
+		if wait := u.usedFitsIn(of, budget-p.Amount); wait < left {
+			return wait
+		}
+	}
+	return max(left, u.usedFitsIn(of, budget))
+}
+
+// usedFitsIn is fitsIn for the own usage.
+func (u *usage) usedFitsIn(of state.Dimension, budget int) int64 {
+	var last int64
+	ok := false
+	switch of {
+	case state.RPD, state.TPD:
+		if _, _, end := u.DayUsed(u.now.Wall); u.used(of) > budget {
+			return end - u.now.Wall
+		}
+	case state.RPM:
+		last, ok = u.RequestOver(budget)
+	default:
+		last, ok = u.TokensOver(state.Limits[of].Tokens, budget)
+	}
+	if !ok {
+		return 0
+	}
+	// A charge counts up to and including the age of the span.
+	return max(last+u.ask.Span+1-u.now.Instant, 0)
+}
+
+// why says why the room that this limiter has left of a limit is not there: others of the account
+// use it, or a reserve keeps it for other classes.
+func (u *usage) why(of state.Dimension, left int) string {
+	if u.held.Keeps && u.held.Reported[of].Amount <= left {
+		return state.Limits[of].Kept
+	}
+	return state.Limits[of].External
+}
+
+// withLongest adds to the reason of the first limit that of the one that denies for longest.
+func withLongest(first, longest string) string {
+	if longest == "" {
+		return first
+	}
+	return errtext.Longest(first, "", longest)
+}
