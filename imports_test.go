@@ -130,6 +130,17 @@ var importRules = map[string][]string{
 	"internal/spend": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/money",
 	},
+	"internal/fleet": {
+		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
+		modulePath + "/internal/wire",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
+	},
+	"internal/replica": {
+		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
+		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
+		modulePath + "/internal/verdict", modulePath + "/internal/wire", modulePath + "/money",
+		modulePath + "/internal/catalog", modulePath + "/internal/store/memlog", modulePath + "/internal/tokens", // in its tests
+	},
 	"internal/store":           {},
 	"internal/store/memlog":    {modulePath + "/internal/store", modulePath + "/internal/store/storetest"},
 	"internal/store/storetest": {modulePath + "/internal/store"},

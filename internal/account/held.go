@@ -15,11 +15,18 @@ type Use struct {
 	Waiting int   // calls of the class in the account's line
 }
 
-// Reserve is the share of each limit that is kept for a class.
+// Reserve is the share of each limit that is kept for a class, or for a process that may still use
+// it. Those for processes come first.
 type Reserve struct {
 	Class   string
 	Percent int
+
+	Shares int   // how many processes share each limit, one of which it is kept for; 0 for a class
+	Until  int64 // the instant until which it is
 }
+
+// Withholds reports whether anything is kept for processes.
+func Withholds(reserves []Reserve) bool { return len(reserves) > 0 && reserves[0].Shares > 0 }
 
 // Of returns a percentage of a limit, rounded down.
 func (r Reserve) Of(limit int) int { return limit/100*r.Percent + limit%100*r.Percent/100 }
@@ -60,7 +67,8 @@ type Held struct {
 // beside what the classes with a reserve use: a large call would else wait for as long as those
 // ask.
 func (a *Account) HeldFrom(ask *Ask, reserves []Reserve, now Now) *Held {
-	if !a.Has(Reported|Reserved) || a.Has(Reserved) && a.Reports == nil && len(reserves) == 0 {
+	withholds := Withholds(reserves)
+	if !withholds && (!a.Has(Reported|Reserved) || a.Has(Reserved) && a.Reports == nil && len(reserves) == 0) {
 		return nil
 	}
 	h := new(Held)
@@ -72,6 +80,10 @@ func (a *Account) HeldFrom(ask *Ask, reserves []Reserve, now Now) *Held {
 	}
 	var most [state.Dimensions]int // what the classes use, and what is kept for them
 	for _, r := range reserves {
+		if r.Shares > 0 {
+			h.withhold(a, r, now)
+			continue
+		}
 		u := a.UseOf(r.Class)
 		if u == nil || r.Class == ask.Class {
 			continue
@@ -84,10 +96,39 @@ func (a *Account) HeldFrom(ask *Ask, reserves []Reserve, now Now) *Held {
 			h.keep(a, ask, u, r, left, now, &most)
 		}
 	}
-	if !reported && !h.Keeps && h.Slots == 0 {
+	if !reported && !withholds && !h.Keeps && h.Slots == 0 {
 		return nil
 	}
 	return h
+}
+
+// withhold keeps the share of a process, rounded up.
+func (h *Held) withhold(a *Account, r Reserve, now Now) {
+	left := r.Until - now.Instant
+	if left <= 0 {
+		return
+	}
+	for d := range state.Dimensions {
+		limit := *a.Quota.Limit(d)
+		if limit <= 0 {
+			continue
+		}
+		share := limit / r.Shares
+		if limit%r.Shares > 0 {
+			share++
+		}
+		if d == state.InFlight {
+			h.Slots = tokens.AddSaturated(h.Slots, share)
+			h.SlotsFor = max(h.SlotsFor, left)
+			continue
+		}
+		p := &h.Parts[d]
+		until := r.Until
+		if state.Limits[d].Window == state.Day {
+			until = now.WallAt(until)
+		}
+		p.Amount, p.Until = tokens.AddSaturated(p.Amount, share), max(p.Until, until)
+	}
 }
 
 // keep keeps the reserve of a class, for as long as it is left to it.

@@ -36,7 +36,7 @@ type Request struct {
 // say. It changes nothing.
 func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) (passes, sure bool) {
 	a, cut := t.Account, now.Instant-span
-	if a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.Listed && !a.IsShown() && e.places.len >= e.places.most {
+	if len(e.withheld) > 0 || a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.Listed && !a.IsShown() && e.places.len >= e.places.most {
 		return false, false
 	}
 	passes, sure = verdict.Admits(a, c, cut, now)
@@ -60,7 +60,7 @@ func (e *Engine) Judge(items []verdict.Item, by *By, reqs []Request, now account
 		}
 	}
 	items = e.itemize(items[:0], by, reqs, now)
-	v := verdict.Judge(items, e.reserves, now)
+	v := verdict.Judge(items, e.held(), now)
 	e.bound(items, reqs, &v)
 	e.queue(items, by.Class, &v)
 	return items, v

@@ -27,6 +27,7 @@ type Engine struct {
 	zones    map[string]*account.Zone
 	classes  map[string]state.Class
 	reserves []account.Reserve
+	withheld []account.Reserve // for processes
 	lines    *lines.Lines
 	open     calls
 	holds    holds

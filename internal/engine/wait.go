@@ -66,7 +66,7 @@ func (e host) Decide(c *lines.Candidate, now account.Now) verdict.Verdict {
 	for i := range c.Items {
 		c.Items[i].Ask.Patience = c.Patience(o.By.Span, now)
 	}
-	v := verdict.Judge(c.Items, e.reserves, now)
+	v := verdict.Judge(c.Items, e.held(), now)
 	e.bound(c.Items, o.Requests, &v)
 	return v
 }

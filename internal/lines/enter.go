@@ -90,7 +90,7 @@ func (l *Lines) join(c *Candidate) {
 	for i := range c.Items {
 		g := l.lineOf(c.Items[i].Account)
 		p := place{line: g, entry: g.queue.PushAsleep(c, class.Class, c.Flow, 0)}
-		if !g.isPool {
+		if !g.isPool && !l.asleep[c.Waiter.ID.Process] {
 			g.queue.Wake(p.entry)
 		}
 		c.places = append(c.places, p)

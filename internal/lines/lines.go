@@ -46,6 +46,8 @@ type Lines struct {
 	progress      int // rises with each service
 
 	done []*Waiter
+
+	asleep map[int64]bool // processes whose waiters are passed over
 }
 
 // New returns lines without anybody.

@@ -74,7 +74,7 @@ func (i *Item) decide(reserves []account.Reserve, now account.Now) (v Verdict) {
 	case a.Has(account.Unlimited) && !a.Has(account.Invalid):
 		v = Verdict{Allowed: true, Code: Unlimited, Reason: unlimited}
 	default:
-		if pass, sure := Admits(a, &ask.Cost, now.Instant-ask.Span, now); sure && pass && !i.Full {
+		if pass, sure := Admits(a, &ask.Cost, now.Instant-ask.Span, now); sure && pass && !i.Full && !account.Withholds(reserves) {
 			v = Verdict{Allowed: true, Code: Allowed, Reason: within}
 		} else {
 			v = i.deny(reserves, now)

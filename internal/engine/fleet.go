@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
+)
+
+// Withhold keeps shares of all limits for processes that may still use them. It replaces those that
+// were kept before. Serve follows. The image does not tell what is kept, nor who sleeps.
+func (e *Engine) Withhold(shares []account.Reserve) { e.withheld = shares }
+
+// held is what is kept of the limits: for processes first, then for classes.
+func (e *Engine) held() []account.Reserve {
+	if len(e.withheld) == 0 {
+		return e.reserves
+	}
+	return append(e.withheld[:len(e.withheld):len(e.withheld)], e.reserves...)
+}
+
+// Sleep has the waiters of a process keep their places and be passed over, or wakes them.
+// Serve follows.
+func (e *Engine) Sleep(process int64, sleeps bool) { e.lines.Sleep(process, sleeps) }
+
+// Owner returns the process of what is due first, of a waiter or of a call that expires; 0 for
+// none.
+func (e *Engine) Owner() int64 {
+	if e.holds.due() < e.lines.Due() {
+		return e.holds[0].ID.Process
+	}
+	return e.lines.Owner()
+}
+
+// Itemize returns what requests ask of each account. It changes nothing.
+func (e *Engine) Itemize(by *By, reqs []Request, now account.Now) []verdict.Item {
+	return e.itemize(nil, by, reqs, now)
+}
+
+// Requests returns what wants stand for. It may remember what it found.
+func (e *Engine) Requests(wants []Want) []Request { return e.requests(wants) }
+
+// Waits reports whether a process has waiters in line.
+func (e *Engine) Waits(process int64) bool {
+	for id := range e.waiters {
+		if id.Process == process {
+			return true
+		}
+	}
+	return false
+}
+
+// Holds reports whether a process has open calls.
+func (e *Engine) Holds(process int64) bool {
+	for c := range e.Open {
+		if c.ID.Process == process {
+			return true
+		}
+	}
+	return false
+}
+
+// Of returns the numbers of the open calls of a process, in the order of their admission, and those
+// of its waiters, in the order of their arrival.
+func (e *Engine) Of(process int64) (calls, waiters []account.ID) {
+	for c := range e.Open {
+		if c.ID.Process == process {
+			calls = append(calls, c.ID)
+		}
+	}
+	for _, w := range e.lines.Waiters() {
+		if w.ID.Process == process {
+			waiters = append(waiters, w.ID)
+		}
+	}
+	return calls, waiters
+}
+
+// Look serves those that may pass after Withhold or Sleep has changed something.
+func (e *Engine) Look(anywhere bool, now account.Now) {
+	if anywhere {
+		e.Serve(now)
+		return
+	}
+	e.lines.Serve(e.begin(now, 0))
+}

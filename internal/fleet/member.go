@@ -1,0 +1,185 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+)
+
+const (
+	// Nap is the silence after which the waiters of a member are passed over. A member with waiters
+	// says that it lives more often than that.
+	Nap = int64(2 * time.Second)
+	// Silence is how long a member may say nothing before it is none.
+	Silence = int64(25 * time.Minute)
+
+	// pause is how often the members are looked at, by the clock of the log.
+	pause = int64(time.Second / 2)
+)
+
+// Member is a process that shares the quota, or has done so.
+type Member struct {
+	Process int64
+	N       int64 // of its last command
+	Order   int64 // in which it joined
+	HeardAt int64 // the instant of its last command
+	Left    bool  // it is no member any more; N is kept because a command may still arrive
+
+	Lease     int64
+	MaxModels int
+	Rules     int
+
+	Owes   int64 // the Outage that it has not answered; 0 for none
+	Shares int   // of how many its share is that is withheld,
+	Until  int64 // and until which instant
+
+	asleep bool // its waiters are passed over
+}
+
+// members are all processes by the order in which they joined.
+type members struct {
+	of    map[int64]*Member
+	all   []*Member
+	order int64
+}
+
+// Members visits the members, the eldest first.
+func (s *State) Members(yield func(*Member) bool) {
+	for _, m := range s.members.all {
+		if !m.Left && !yield(m) {
+			return
+		}
+	}
+}
+
+// Member returns what is known of a process; nil for nothing.
+func (s *State) Member(process int64) *Member { return s.members.of[process] }
+
+// Size returns how many members there are.
+func (s *State) Size() (n int) {
+	for range s.Members {
+		n++
+	}
+	return n
+}
+
+// Rules returns the rules number in force: the least that all members know.
+func (s *State) Rules() (rules int) {
+	for m := range s.Members {
+		if rules == 0 || m.Rules < rules {
+			rules = m.Rules
+		}
+	}
+	return rules
+}
+
+// join makes a process a member, or says anew what it is like.
+func (s *State) join(process int64, j Join, now account.Now) *Member {
+	m := s.members.of[process]
+	if m == nil {
+		m = &Member{Process: process, Left: true}
+		s.members.of[process] = m
+		s.members.all = append(s.members.all, m)
+	}
+	if m.Left {
+		s.members.order++
+		m.Left, m.Order = false, s.members.order
+		s.members.all = append(slices.DeleteFunc(s.members.all, func(other *Member) bool { return other == m }), m)
+	}
+	m.Lease, m.MaxModels, m.Rules = j.Lease, j.MaxModels, j.Rules
+	s.bound()
+	return m
+}
+
+// bound has the engine keep as many models as the most modest member.
+func (s *State) bound() {
+	least := 0
+	for m := range s.Members {
+		if most := m.MaxModels; most > 0 && (least == 0 || most < least) {
+			least = most
+		}
+	}
+	s.Engine.SetMaxModels(least)
+}
+
+// leave ends a membership: what the process has open ends as lost, and its waiters leave. What it
+// may have used of its share stays withheld.
+func (s *State) leave(m *Member, now account.Now) (ended []engine.Ended) {
+	calls, waiters := s.Engine.Of(m.Process)
+	for _, id := range waiters {
+		o := s.Engine.Apply(now, id.Process, id.N, engine.Leave{Process: id.Process, N: id.N})
+		ended = append(ended, o.Ended...)
+	}
+	for _, id := range calls {
+		o := s.Engine.Apply(now, id.Process, id.N, engine.Settle{ID: id, How: account.Lost})
+		ended = append(ended, o.Ended...)
+	}
+	m.Left = true
+	if m.asleep {
+		m.asleep = false
+		s.Engine.Sleep(m.Process, false)
+	}
+	s.bound()
+	return ended
+}
+
+// begin begins all leases anew.
+func (ms *members) begin(now account.Now) {
+	for _, m := range ms.all {
+		if !m.Left {
+			m.HeardAt = now.Instant
+		}
+	}
+}
+
+// happen is what follows from silence, before a command of a member.
+func (s *State) happen(speaks *Member, now account.Now) {
+	moved := speaks.asleep
+	if moved {
+		speaks.asleep = false
+		s.Engine.Sleep(speaks.Process, false)
+	}
+	if now.Instant < s.check {
+		s.look(moved, now)
+		return
+	}
+	s.check = now.Instant + pause
+	lapsed := false
+	for _, m := range s.members.all {
+		silent := now.Instant - m.HeardAt
+		if m.Owes != 0 && m.Until <= now.Instant {
+			m.Owes, lapsed = 0, true
+		}
+		if silent >= Nap && !m.asleep && !m.Left {
+			m.asleep, moved = true, true
+			s.Engine.Sleep(m.Process, true)
+		}
+		if silent >= Silence && !m.Left {
+			s.leave(m, now)
+		}
+	}
+	s.members.forget(now.Instant - s.Engine.Span())
+	if lapsed {
+		s.withhold(now)
+	}
+	s.look(moved, now)
+}
+
+func (s *State) look(moved bool, now account.Now) {
+	if moved {
+		s.Engine.Look(false, now)
+	}
+}
+
+// forget forgets those that have left a lease and a window ago, and whose share is not withheld.
+func (ms *members) forget(cut int64) {
+	ms.all = slices.DeleteFunc(ms.all, func(m *Member) bool {
+		is := m.Left && m.Owes == 0 && m.HeardAt+m.Lease < cut
+		if is {
+			delete(ms.of, m.Process)
+		}
+		return is
+	})
+}

@@ -1,0 +1,336 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
+	"dappco.re/go/core/go-ratelimit/internal/lines"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// alone is what a process decides without the log, and has not told it yet.
+//
+// Of each window it takes its part of what was left when it went away: where the calls that all
+// have heard of use K, and it has used O since, it admits as long as K + P·O fits. What all P take
+// in this way fits together. Slots do not come back by time, and others do not say that theirs do:
+// so each other process may hold its share of them, or as many as it held, and this one takes no
+// more than its share: after its lease the others take it for gone.
+type alone struct {
+	since    int64 // the instant since which it is cut off
+	shares   int   // how many share the quota
+	hasShare bool
+	charges  []*charge
+	held     map[string]map[int64]int // open calls at the beginning, by account and process
+	freed    map[string]int           // of them, own ones that have ended since
+}
+
+// charge is a call that the log does not know.
+type charge struct {
+	*record
+	accounts []string
+	wall     int64
+}
+
+// leave has the process go on without the log.
+func (r *Replica) leave() {
+	fresh := r.status == here && time.Since(r.life.currentAt) <= contactGap
+	if r.status = cutOff; r.alone == nil {
+		r.alone = new(alone)
+	}
+	a := r.alone
+	a.since, a.shares = r.clock.expected(), max(r.state.Size(), 1)
+	a.hasShare = fresh && !r.options.FailClosed
+	a.held, a.freed = make(map[string]map[int64]int), make(map[string]int)
+	for c := range r.state.Engine.Open {
+		for charge := range c.Charges {
+			if on := charge.Account(); on != nil && on.LimitsSlots() {
+				if a.held[on.Name] == nil {
+					a.held[on.Name] = make(map[int64]int)
+				}
+				a.held[on.Name][c.ID.Process]++
+			}
+		}
+	}
+	for _, is := range r.asks.open() {
+		r.decideAlone(is)
+	}
+	r.change()
+}
+
+// decideAlone decides an ask by the share of this process, if it can.
+func (r *Replica) decideAlone(a *ask) {
+	verb, is := a.command.(fleet.Verb)
+	if !is || a.fact != nil { // told anew, when the log is back
+		r.asks.drop(a)
+		return
+	}
+	switch c := verb.Command.(type) {
+	case engine.Admit:
+		r.admitAlone(a, &c)
+	case engine.Enter:
+		r.serveAlone(a, &c)
+	case engine.Settle:
+		r.settleAlone(a, c)
+	case engine.Record:
+		r.asks.drop(a)
+		k := &record{fact: recorded(&c, r.process, a.n), at: r.clock.expected()}
+		t, _ := r.state.Engine.Find(c.Counted, c.Asked)
+		r.alone.add(k, accountsOf(&t), r.clock.now().Wall)
+		a.answer(answer{outcome: engine.Outcome{Done: true}, alone: true})
+	default: // sent when the log is back
+		a.answer(answer{alone: true})
+	}
+}
+
+// mayUse reports whether the process has a share. One that was stopped has it again only after it
+// has found the log away anew.
+func (r *Replica) mayUse() bool {
+	return r.alone.hasShare && time.Since(r.life.failedAt) <= contactGap
+}
+
+func (r *Replica) admitAlone(a *ask, c *engine.Admit) {
+	if !r.mayUse() {
+		r.settleAsk(a, answer{err: ErrAway, alone: true})
+		return
+	}
+	c.By.ID = account.ID{Process: r.process, N: a.n}
+	v, calls := r.takeAlone(&c.By, c.Wants)
+	r.settleAsk(a, answer{outcome: engine.Outcome{Verdict: v, Calls: calls}, alone: true})
+}
+
+// settleAsk ends an ask that is not to be sent any more.
+func (r *Replica) settleAsk(a *ask, is answer) {
+	r.asks.drop(a)
+	a.answer(is)
+}
+
+// serveAlone serves or refuses a waiter, if it can.
+func (r *Replica) serveAlone(a *ask, c *engine.Enter) {
+	end := engine.Ended{ID: account.ID{Process: r.process, N: a.n}, Served: -1, Of: -1}
+	switch now := r.clock.expected(); {
+	case now >= c.Deadline:
+		end.Kind, end.Of = lines.Late, 0
+		r.settleAsk(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, alone: true})
+		return
+	case !r.mayUse():
+		return
+	}
+	c.By.ID = end.ID
+	for i, wants := range c.Options {
+		v, calls := r.takeAlone(&c.By, wants)
+		if v.Allowed {
+			if end.Served, end.Verdict, end.Calls = i, v, calls; c.OnlyRoom {
+				end.Calls = nil
+			}
+			r.settleAsk(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, alone: true})
+			return
+		}
+	}
+}
+
+// serveAllAlone serves the waiters that may go by now.
+func (r *Replica) serveAllAlone() {
+	for _, a := range r.asks.open() {
+		if verb, is := a.command.(fleet.Verb); is {
+			if c, is := verb.Command.(engine.Enter); is {
+				r.serveAlone(a, &c)
+			}
+		}
+	}
+}
+
+// settleAlone ends a call that the log does not know; the end of another one is sent when it is
+// back.
+func (r *Replica) settleAlone(a *ask, c engine.Settle) {
+	if i := slices.IndexFunc(r.alone.charges, func(k *charge) bool { return k.fact.ID == c.ID }); i >= 0 {
+		r.alone.charges[i].end(c)
+		delete(r.mine, c.ID)
+		r.settleAsk(a, answer{alone: true})
+		return
+	}
+	if k := r.mine[c.ID]; k != nil && !k.ending {
+		k.ending = true
+		if call := r.state.Engine.Call(c.ID); call != nil {
+			for charge := range call.Charges {
+				if on := charge.Account(); on != nil {
+					r.alone.freed[on.Name]++
+				}
+			}
+		}
+	}
+	a.answer(answer{alone: true})
+}
+
+// takeAlone judges requests by the share of this process, and charges them.
+func (r *Replica) takeAlone(by *engine.By, wants []engine.Want) (v verdict.Verdict, ids []account.ID) {
+	now := r.clock.now()
+	reqs := make([]engine.Request, len(wants))
+	for i, w := range wants {
+		t, ok := r.state.Engine.Find(w.Counted, w.Asked)
+		if !ok {
+			r.options.Lock.Lock()
+			t = r.state.Engine.Resolve(w.Counted, w.Asked)
+			r.options.Lock.Unlock()
+		}
+		reqs[i] = engine.Request{Target: t, Tokens: w.Tokens, Most: w.Most, Priced: w.Priced, Deny: w.Deny}
+	}
+	items := r.state.Engine.Itemize(by, reqs, now)
+	v = verdict.Judge(items, nil, now)
+	for i := range items {
+		if v.Allowed {
+			r.alone.judge(&v, &items[i], i, r.process, now)
+		}
+	}
+	if !v.Allowed {
+		return v, nil
+	}
+	for i := range reqs {
+		q := &reqs[i]
+		k := &record{at: now.Instant, fact: engine.Charged{
+			ID: by.ID, Name: engine.Name{Asked: q.Asked, Counted: q.Counted}, Tokens: q.Tokens.Clamp(), Most: q.Most, Class: by.Class, Open: true,
+		}}
+		if k.fact.ID.Place = int32(i); by.HoldTTL > 0 {
+			k.holdUntil = now.Instant + by.HoldTTL
+		}
+		r.alone.add(k, accountsOf(&q.Target), now.Wall)
+		r.mine[k.fact.ID] = k
+		ids = append(ids, k.fact.ID)
+	}
+	return v, ids
+}
+
+func accountsOf(t *engine.Target) []string {
+	names := []string{t.Counted}
+	for _, p := range t.Pools {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func (l *alone) add(k *record, accounts []string, wall int64) {
+	l.charges = append(l.charges, &charge{k, accounts, wall})
+}
+
+// told forgets a charge that the log knows by now.
+func (l *alone) told(k *record) {
+	if l != nil {
+		l.charges = slices.DeleteFunc(l.charges, func(c *charge) bool { return c.record == k })
+	}
+}
+
+// reasonAlone is that of a denial by the share of a process.
+const reasonAlone = "this process has used its share of the quota while the store is away"
+
+// judge denies what is beyond the share of a process.
+func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, process int64, now account.Now) {
+	a, name := i.Account, i.Account.Name
+	if name == "" {
+		name = i.Asked
+	}
+	for d := range state.Dimensions {
+		limit := *a.Quota.Limit(d)
+		if limit <= 0 {
+			continue
+		}
+		used, own := a.Used(d, i.Ask.Span, now), l.used(d, name, i.Ask.Span, a, now)
+		fits := used+l.shares*(own+i.Ask.Of(d)) <= limit
+		if d == state.InFlight {
+			fits = l.slotsFit(name, process, own+i.Ask.Of(d), limit)
+		}
+		if !fits {
+			v.Allowed, v.Code, v.Reason, v.Item = false, state.Limits[d].Code, reasonAlone, at
+			return
+		}
+	}
+	if d := l.overspends(i, name, now); !d.IsNone() {
+		v.Allowed, v.OverBudget, v.Code, v.Reason, v.Item = false, true, d.First().Code, reasonAlone, at
+	}
+}
+
+// overspends returns the denial of a budget, where what the process has spent and would spend does
+// not fit as often as there are shares.
+func (l *alone) overspends(i *verdict.Item, name string, now account.Now) (none account.Denial) {
+	if i.Account.Spend == nil {
+		return none
+	}
+	sum := i.Ask.Money
+	for _, c := range l.charges {
+		if slices.Contains(c.accounts, name) {
+			sum = sum.Add(c.cost())
+		}
+	}
+	ask := i.Ask
+	ask.Money = 0
+	for range l.shares {
+		ask.Money = ask.Money.Add(sum)
+	}
+	return i.Account.Spend.Deny(ask, now)
+}
+
+// cost returns what the call has cost, or can cost.
+func (k *record) cost() money.Amount {
+	switch {
+	case k.fact.Open:
+		return k.fact.Most
+	case k.fact.How == account.Committed:
+		return k.fact.Cost
+	case k.fact.How == account.Cancelled:
+		return 0
+	}
+	return k.fact.Most
+}
+
+// slotsFit reports whether the process may hold so many slots beside those that it held.
+func (l *alone) slotsFit(name string, process int64, more, limit int) bool {
+	share := limit / l.shares
+	held := l.held[name]
+	others, counted := 0, 0
+	for p, n := range held {
+		if p != process {
+			others += max(n, share)
+			counted++
+		}
+	}
+	others += max(l.shares-1-counted, 0) * share
+	own := held[process] - l.freed[name] + more
+	return own <= min(share, limit-others)
+}
+
+// used returns what the process has used since it is cut off.
+func (l *alone) used(d state.Dimension, name string, span int64, a *account.Account, now account.Now) (sum int) {
+	for i := len(l.charges) - 1; i >= 0; i-- {
+		c := l.charges[i]
+		switch state.Limits[d].Window {
+		case state.Minute:
+			if c.at < now.Instant-span {
+				return sum
+			}
+		case state.Day:
+			if _, _, end := a.DayUsed(c.wall); end <= now.Wall && end != 0 {
+				continue
+			}
+		case state.Settled:
+			if !c.fact.Open {
+				continue
+			}
+		}
+		if !slices.Contains(c.accounts, name) || !c.fact.Open && c.fact.How == account.Cancelled {
+			continue
+		}
+		if state.Limits[d].Counts {
+			sum++
+			continue
+		}
+		counts := c.fact.Tokens
+		if !c.fact.Open && c.fact.How == account.Committed {
+			counts = c.fact.Used
+		}
+		sum += counts.Of(state.Limits[d].Tokens)
+	}
+	return sum
+}

@@ -1,0 +1,207 @@
+package replica
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
+)
+
+// ask is a command of this process, until it is known what came of it.
+type ask struct {
+	n       int64
+	command fleet.Command
+	bytes   []byte
+	fact    *record     // that it tells
+	since   time.Time   // when it was asked first
+	done    chan answer // of one
+}
+
+// answer is what came of an ask.
+type answer struct {
+	outcome engine.Outcome
+	at      int64 // the instant of the log
+	again   bool  // it was not decided: ask anew
+	alone   bool  // it was decided without the log
+	err     error
+}
+
+// asks are the commands whose outcome is not known, by number and in the order of that.
+type asks struct {
+	last  int64
+	of    map[int64]*ask
+	queue []*ask         // to be sent
+	lined map[int64]bool // by number, those whose waiters stand in line
+}
+
+// put numbers a command and has it sent.
+func (r *Replica) put(c fleet.Command) *ask {
+	a := &ask{command: c, bytes: c.Append(nil), since: time.Now(), done: make(chan answer, 1)}
+	r.number(a)
+	poke(r.wake)
+	return a
+}
+
+func (r *Replica) number(a *ask) {
+	r.asks.last++
+	a.n = r.asks.last
+	r.asks.of[a.n] = a
+	r.asks.queue = append(r.asks.queue, a)
+}
+
+// settle ends an ask.
+func (r *Replica) settle(a *ask, is answer) {
+	delete(r.asks.of, a.n)
+	delete(r.asks.lined, a.n)
+	a.answer(is)
+}
+
+// answer tells the caller what came of an ask, who may have been told before.
+func (a *ask) answer(is answer) {
+	select {
+	case a.done <- is:
+	default:
+	}
+}
+
+// open returns all asks in the order of their numbers.
+func (s *asks) open() []*ask {
+	all := make([]*ask, 0, len(s.of))
+	for _, a := range s.of {
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b *ask) int { return int(a.n - b.n) })
+	return all
+}
+
+// drop forgets an ask that was not sent, or whose outcome nobody wants.
+func (s *asks) drop(a *ask) {
+	delete(s.of, a.n)
+	delete(s.lined, a.n)
+	s.queue = slices.DeleteFunc(s.queue, func(other *ask) bool { return other == a })
+}
+
+// Do has a command decided, and returns what came of it: by all processes, or by the share of this
+// one while the log is away. For Enter it returns once the wait is over. If ctx ends before, what
+// the command may bring about later is taken back.
+func (r *Replica) Do(ctx context.Context, c engine.Command) (engine.Outcome, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return engine.Outcome{}, err
+		}
+		r.mu.Lock()
+		if r.ctx.Err() != nil {
+			r.mu.Unlock()
+			return engine.Outcome{}, ErrClosed
+		}
+		r.tellZones()
+		a := r.put(fleet.Verb{Command: c})
+		if r.status == cutOff {
+			r.decideAlone(a)
+		}
+		r.mu.Unlock()
+		is, err := r.hearOf(ctx, a)
+		switch {
+		case err != nil:
+			return engine.Outcome{}, err
+		case is.again:
+		case r.isLate(c, &is):
+			r.giveBack(&is.outcome)
+		default:
+			return is.outcome, is.err
+		}
+	}
+}
+
+// hearOf waits for the answer to an ask.
+func (r *Replica) hearOf(ctx context.Context, a *ask) (answer, error) {
+	select {
+	case is := <-a.done:
+		return is, nil
+	case <-ctx.Done():
+		r.abandon(a)
+		return answer{}, ctx.Err()
+	case <-r.ctx.Done():
+		return answer{}, ErrClosed
+	}
+}
+
+// Tell has a command applied, and does not wait for it.
+func (r *Replica) Tell(c engine.Command) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.put(fleet.Verb{Command: c}); r.status == cutOff {
+		r.decideAlone(a)
+	}
+}
+
+// leastPatience is the age at which an answer is late at the earliest: windows with a margin below
+// that are not exact to it.
+const leastPatience = int64(time.Second)
+
+// isLate reports whether an answer comes so late that the call would reach its provider when its
+// charge here leaves the window before the provider's.
+func (r *Replica) isLate(c engine.Command, is *answer) bool {
+	if is.alone || len(callsOf(&is.outcome)) == 0 {
+		return false
+	}
+	var by *engine.By
+	switch c := c.(type) {
+	case engine.Admit:
+		by = &c.By
+	case engine.Enter:
+		by = &c.By
+	default:
+		return false
+	}
+	return r.clock.expected()-is.at > max(by.Span-account.Minute, leastPatience)
+}
+
+// callsOf returns the calls that an outcome has made.
+func callsOf(o *engine.Outcome) []account.ID {
+	if len(o.Ended) > 0 {
+		return o.Ended[0].Calls
+	}
+	return o.Calls
+}
+
+// giveBack cancels the calls of an outcome that nobody hears of.
+func (r *Replica) giveBack(o *engine.Outcome) {
+	for _, id := range callsOf(o) {
+		r.Tell(engine.Settle{ID: id, How: account.Cancelled})
+	}
+}
+
+// abandon takes back an ask whose caller has gone.
+func (r *Replica) abandon(a *ask) {
+	r.mu.Lock()
+	select {
+	case is := <-a.done: // just now
+		r.mu.Unlock()
+		r.giveBack(&is.outcome)
+		return
+	default:
+	}
+	verb, _ := a.command.(fleet.Verb)
+	switch c := verb.Command.(type) {
+	case engine.Admit:
+		r.abandonLocked(a, len(c.Wants))
+	case engine.Enter:
+		most := 0
+		for _, wants := range c.Options {
+			most = max(most, len(wants))
+		}
+		r.abandonLocked(a, most)
+	}
+	r.mu.Unlock()
+}
+
+// abandonLocked forgets an ask. What it brings about is no call of this process, so its calls are
+// cancelled where they are found; a waiter is told to leave.
+func (r *Replica) abandonLocked(a *ask, calls int) {
+	r.asks.drop(a)
+	r.put(fleet.Verb{Command: engine.Leave{Process: r.process, N: a.n, Places: calls}})
+}

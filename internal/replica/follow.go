@@ -1,0 +1,283 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+const (
+	listen   = time.Second            // how long a read waits for news
+	probe    = 100 * time.Millisecond // between two tries while the log is away
+	together = 64                     // entries that are applied under one lock
+)
+
+// follow reads the log, until the replica is closed.
+func (r *Replica) follow() {
+	for r.ctx.Err() == nil {
+		r.mu.Lock()
+		after, wait := r.at, listen
+		if r.status == cutOff || r.status == catching || r.life.failures > 0 {
+			wait = 0
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)
+		r.moved = cancel
+		r.mu.Unlock()
+		sent := time.Now()
+		news, err := r.log.Read(ctx, after, wait, 0)
+		moved := errors.Is(ctx.Err(), context.Canceled)
+		cancel()
+		if moved && err != nil {
+			continue
+		}
+		if r.hear(after, news, err, sent); err != nil {
+			r.pause(probe)
+		}
+	}
+}
+
+// pause waits for so long, or until the replica is closed.
+func (r *Replica) pause(span time.Duration) {
+	select {
+	case <-time.After(span):
+	case <-r.ctx.Done():
+	}
+}
+
+// hear takes in what a call of the log has returned that was sent at a time, from a place.
+func (r *Replica) hear(after store.Position, news store.News, err error, sent time.Time) {
+	lost, trimmed := errors.Is(err, store.ErrLost), errors.Is(err, store.ErrTrimmed)
+	if err != nil && !lost && !trimmed {
+		r.mu.Lock()
+		r.fail(err)
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Lock()
+	r.met(sent)
+	stands := after == r.at
+	if err == nil {
+		stands = false
+		r.advance(after, &news, sent)
+	}
+	r.mu.Unlock()
+	if stands {
+		r.load(after, lost)
+	}
+}
+
+// met notes that the log has answered what was sent at a time.
+func (r *Replica) met(sent time.Time) {
+	if sent.Sub(r.contact) > contactGap {
+		r.steady = sent
+	}
+	if sent.After(r.contact) {
+		r.contact = sent
+	}
+	r.err, r.life.failures = nil, 0
+}
+
+// contactGap is how long a process may have heard nothing and still take what it knows for all
+// there is.
+const contactGap = 3 * time.Second
+
+// advance applies news. They count only from where the process stands: a page from an earlier place
+// must contain that very entry, or else the log lost its end meanwhile.
+func (r *Replica) advance(after store.Position, news *store.News, sent time.Time) {
+	entries := news.Entries
+	if after != r.at {
+		i := 0
+		for i < len(entries) && entries[i].At != r.at {
+			i++
+		}
+		if i >= len(entries) {
+			return
+		}
+		entries = entries[i+1:]
+	}
+	for len(entries) > 0 {
+		n := min(len(entries), together)
+		if !r.apply(entries[:n]) {
+			return
+		}
+		entries = entries[n:]
+	}
+	if news.More {
+		return
+	}
+	r.clock.reply(r.state.TimeOf(news.Now), news.Now.Wall, sent)
+	r.life.stamp, r.life.stampedAt = news.Now, time.Now()
+	if sent.After(r.life.currentAt) {
+		r.life.currentAt = sent
+	}
+	r.caughtUp()
+}
+
+// result is an entry and what came of it.
+type result struct {
+	*store.Entry
+	fleet.Result
+}
+
+// apply applies entries, and hands the outcomes on. It reports whether all of them were applied.
+func (r *Replica) apply(entries []store.Entry) bool {
+	results := make([]result, 0, len(entries))
+	r.options.Lock.Lock()
+	for i := range entries {
+		is, err := r.applyOne(&entries[i])
+		if err != nil {
+			r.options.Lock.Unlock()
+			r.finish(results)
+			r.poison(&entries[i], err)
+			return false
+		}
+		results = append(results, is)
+		r.at = entries[i].At
+		r.digests.add(r.at.Seq, r.state.Digest())
+	}
+	r.options.Lock.Unlock()
+	r.finish(results)
+	return true
+}
+
+// applyOne applies an entry to the state. A panic is returned as an error.
+func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
+	if r.poisoned.skips(e.At) {
+		return result{Entry: e, Result: fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: errSkipped}}, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("apply entry %d: panic: %v", e.At.Seq, p)
+		}
+	}()
+	is.Entry = e
+	c, err := fleet.Decode(e.Command)
+	if err != nil {
+		is.Result = fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: err}
+		return is, nil
+	}
+	settled := r.settledBy(c)
+	if is.Result = r.state.ApplyCommand(e, c); is.Kind == fleet.Applied {
+		r.journal.note(e.Process, e.N, &is.Result, r.state.Engine, settled)
+	}
+	return is, nil
+}
+
+// settledBy returns the call that a command ends, as it is before, to be told.
+func (r *Replica) settledBy(c fleet.Command) *engine.Charged {
+	verb, _ := c.(fleet.Verb)
+	settle, is := verb.Command.(engine.Settle)
+	if !is {
+		return nil
+	}
+	call := r.state.Engine.Call(settle.ID)
+	if call == nil {
+		return nil
+	}
+	fact := recordOf(call).tell(r.state.Now().Instant)
+	fact.Open, fact.Hold, fact.How, fact.Used, fact.Cost = false, 0, settle.How, settle.Used, settle.Cost
+	return &fact
+}
+
+// finish hands on what came of entries.
+func (r *Replica) finish(results []result) {
+	for i := range results {
+		is := &results[i]
+		r.volume += len(is.Entry.Command) + entrySize
+		if is.Kind == fleet.Damaged && is.Err != errSkipped {
+			r.tell(fmt.Errorf("entry %d of the log: %w", is.At.Seq, is.Err))
+		}
+		if is.Kind == fleet.Applied {
+			r.clock.entry(is.Result.Now)
+			r.heed(is)
+		}
+		if is.Process == r.process {
+			r.answerOwn(is)
+		}
+		for k := range is.Outcome.Ended {
+			if end := &is.Outcome.Ended[k]; end.ID.Process == r.process {
+				r.answerWaiter(is, end)
+			}
+		}
+	}
+	if len(results) > 0 {
+		r.poisoned.row = 0
+		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
+		r.change()
+	}
+}
+
+const entrySize = 32 // of an entry beside its command
+
+// answerOwn answers the ask of an own entry, which is found by its number.
+func (r *Replica) answerOwn(is *result) {
+	a := r.asks.of[is.N]
+	switch {
+	case is.Kind == fleet.Repeated:
+		return
+	case is.Kind == fleet.Damaged:
+		if a != nil {
+			r.settle(a, answer{err: is.Err})
+		}
+		return
+	case is.Kind != fleet.Applied:
+		if a != nil {
+			r.settle(a, answer{again: true})
+		}
+		return
+	}
+	if verb, is1 := is.Result.Command.(fleet.Verb); is1 {
+		if c, is2 := verb.Command.(engine.Settle); is2 {
+			delete(r.mine, c.ID)
+		}
+	}
+	switch {
+	case a == nil:
+		r.life.stray = r.life.stray || len(is.Outcome.Calls) > 0 || is.Outcome.Waits // nobody knows it: see caughtUp
+		return
+	case a.fact != nil:
+		r.alone.told(a.fact)
+	}
+	o := is.Outcome
+	if o.Waits {
+		r.asks.lined[a.n] = true
+		return
+	}
+	if verb, is := a.command.(fleet.Verb); is {
+		if _, is := verb.Command.(engine.Enter); is {
+			return // answered as its waiter ended
+		}
+	}
+	if o.Ignored && r.found(a) {
+		return
+	}
+	o.Ended = nil
+	r.own(o.Calls)
+	r.settle(a, answer{outcome: o, at: is.Result.Now.Instant})
+}
+
+// answerWaiter answers the ask of a waiter that has ended.
+func (r *Replica) answerWaiter(is *result, end *engine.Ended) {
+	a := r.asks.of[end.ID.N]
+	if a == nil {
+		r.life.stray = r.life.stray || len(end.Calls) > 0
+		return
+	}
+	r.own(end.Calls)
+	r.settle(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{*end}}, at: is.Result.Now.Instant})
+}
+
+// own notes calls as those of this process.
+func (r *Replica) own(calls []account.ID) {
+	for _, id := range calls {
+		if c := r.state.Engine.Call(id); c != nil {
+			r.mine[id] = recordOf(c)
+		}
+	}
+}

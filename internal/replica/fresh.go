@@ -1,0 +1,79 @@
+package replica
+
+import (
+	"context"
+	"time"
+)
+
+// reads are the reads of the news that callers wait for: one is under way, and all that come
+// meanwhile share the next.
+type reads struct {
+	running bool
+	next    *reading
+}
+
+type reading struct {
+	done chan struct{}
+	err  error
+}
+
+// Fresh returns once the process has heard what was in the log when it was called. While the log is
+// away it returns at once.
+func (r *Replica) Fresh(ctx context.Context) error {
+	r.mu.Lock()
+	if r.status != here || r.ctx.Err() != nil {
+		r.mu.Unlock()
+		return nil
+	}
+	if r.reads.next == nil {
+		r.reads.next = &reading{done: make(chan struct{})}
+	}
+	is := r.reads.next
+	if !r.reads.running {
+		r.reads.running = true
+		r.done.Go(r.readAll)
+	}
+	r.mu.Unlock()
+	select {
+	case <-is.done:
+		return is.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readAll reads the news for as long as anybody waits for them.
+func (r *Replica) readAll() {
+	for {
+		r.mu.Lock()
+		is := r.reads.next
+		if r.reads.next = nil; is == nil {
+			r.reads.running = false
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		is.err = r.readNews()
+		close(is.done)
+	}
+}
+
+// readNews reads to the end of the log.
+func (r *Replica) readNews() error {
+	for {
+		r.mu.Lock()
+		after, away := r.at, r.status != here
+		r.mu.Unlock()
+		if away {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
+		sent := time.Now()
+		news, err := r.log.Read(ctx, after, 0, 0)
+		cancel()
+		r.hear(after, news, err, sent)
+		if err != nil || !news.More {
+			return err
+		}
+	}
+}

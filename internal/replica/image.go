@@ -1,0 +1,88 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+// leastVolume is how many bytes of entries there are between two images at least. More of them are
+// due behind a larger image, so that images cost as much as entries at most.
+const leastVolume = 64 << 10
+
+// saveImage has an image made, if one is due: the elder a member, the sooner it is its turn.
+func (r *Replica) saveImage() {
+	due := max(leastVolume, r.imageSize)
+	if r.saving || r.volume < due+due/4*r.rank() {
+		return
+	}
+	r.saving = true
+	r.done.Go(func() {
+		err := r.makeImage()
+		r.mu.Lock()
+		r.saving, r.volume = false, 0
+		r.mu.Unlock()
+		if err != nil && !errors.Is(err, store.ErrOlder) && r.ctx.Err() == nil {
+			r.tell(fmt.Errorf("save an image of the log: %w", err))
+		}
+	})
+}
+
+// makeImage makes an image beside the engine, from the newest image and the entries behind it, as
+// far as this process has applied them. Nobody waits for it.
+func (r *Replica) makeImage() error {
+	old, err := r.loadImage(r.ctx)
+	if err != nil || old.IsZero() {
+		return err
+	}
+	s, err := fleet.Read(old.Bytes, nil)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	end := r.at
+	r.mu.Unlock()
+	at := old.At
+	if at.Log != end.Log || at.Seq >= end.Seq {
+		return store.ErrOlder
+	}
+	for at.Seq < end.Seq {
+		news, err := r.log.Read(r.ctx, at, 0, 0)
+		if err != nil {
+			return err
+		}
+		for i := range news.Entries {
+			if e := &news.Entries[i]; e.At.Seq <= end.Seq {
+				if at = e.At; !r.isSkipped(at) {
+					s.Apply(e)
+				}
+			}
+		}
+		if len(news.Entries) == 0 {
+			return store.ErrLost
+		}
+	}
+	if at != end {
+		return store.ErrLost
+	}
+	image := store.Image{At: at, Bytes: s.AppendImage(nil)}
+	if err := r.log.Save(r.ctx, image); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.imageSize = len(image.Bytes)
+	differs := r.digests.differs(at.Seq, s.Digest())
+	if r.put(fleet.Saved{Seq: at.Seq, Digest: s.Digest()}); differs {
+		r.done.Go(func() { r.mend(at.Seq) })
+	}
+	return nil
+}
+
+func (r *Replica) isSkipped(at store.Position) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.poisoned.skips(at)
+}

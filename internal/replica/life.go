@@ -1,0 +1,284 @@
+package replica
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+const (
+	round     = 100 * time.Millisecond // of silence, in which another one would have spoken
+	stagger   = 75 * time.Millisecond  // between those that would say the same, by age
+	tickAgain = time.Millisecond       // the least between two ticks of one process
+	waitsSay  = time.Second            // how often one says that it lives that has waiters,
+	idleSays  = 10 * time.Minute       // or nothing
+	watch     = 50 * time.Millisecond  // between two looks for deaths that can be seen
+)
+
+// life is what a process does by itself.
+type life struct {
+	spokeAt   time.Time // when it sent something last
+	tickedAt  time.Time
+	ticks     *ask      // the last Tick
+	buries    *ask      // the last Gone
+	joinedAt  time.Time // when its Join was heard
+	sayTimeAt time.Time // when it says the time to a newcomer; zero for not
+	watchedAt time.Time
+
+	zones   *ask         // the last Bounds
+	zonesAt account.Span // of the wall clock, in which all zones are known
+
+	stamp     store.Stamp // of the last reply
+	stampedAt time.Time
+
+	currentAt time.Time // when the last request was sent whose answer had all news
+	failures  int       // since the last answer
+	failedAt  time.Time
+	outageAt  int64 // the instant of the last Outage
+	answered  int64 // the Outage that it has answered
+	wasCutOff bool
+	lostAt    int64   // the instant at which a log was lost whose facts are not told yet; 0 for none
+	journal   journal // that was applied of it
+	stray     bool    // there may be calls under own numbers that nobody knows
+}
+
+// heed takes in what an entry means for this process.
+func (r *Replica) heed(is *result) {
+	if is.Process == r.process {
+		if _, joins := is.Result.Command.(fleet.Join); joins && r.status == joining {
+			r.life.joinedAt = time.Now()
+		}
+	} else if is.Expect > 0 {
+		if r.life.sayTimeAt = (time.Time{}); r.status == joining && !r.life.joinedAt.IsZero() {
+			r.clock.set(is.Result.Now)
+			r.status = here
+		}
+	}
+	switch c := is.Result.Command.(type) {
+	case fleet.Verb:
+		if !isCall(c.Command) {
+			r.life.zonesAt = account.Span{} // a quota may name another zone
+		}
+	case fleet.Join:
+		if is.Process != r.process && r.status == here && is.Expect == 0 {
+			r.life.sayTimeAt = time.Now().Add(time.Duration(r.rank()) * stagger)
+		}
+	case fleet.Outage:
+		r.life.outageAt = is.Result.Now.Instant
+	case fleet.Saved:
+		r.volume = 0
+		if is.Process != r.process && r.digests.differs(c.Seq, c.Digest) {
+			r.done.Go(func() { r.mend(c.Seq) })
+		}
+	}
+}
+
+// isCall reports whether a command is about calls, and not about quotas.
+func isCall(c engine.Command) bool {
+	switch c.(type) {
+	case engine.Admit, engine.Enter, engine.Leave, engine.Settle, engine.Arrive, engine.Record, engine.Charged:
+		return true
+	}
+	return false
+}
+
+// tellZones says when the present day and month of all zones begin and end, where nobody has. What
+// is asked behind it finds them known.
+func (r *Replica) tellZones() {
+	wall := r.clock.now().Wall
+	if r.options.Bounds == nil || r.status == joining || r.isOut(r.life.zones) || r.life.zonesAt.Holds(wall) {
+		return
+	}
+	unknown := false
+	r.state.Engine.Zones(wall, func(zone string) {
+		unknown = true
+		day, month := r.options.Bounds(zone, wall)
+		r.life.zones = r.put(fleet.Verb{Command: engine.Bounds{Zone: zone, Day: day, Month: month}})
+	})
+	if !unknown {
+		r.life.zonesAt = r.state.Engine.ZonesKnown(wall)
+	}
+}
+
+// rank returns how many members are older.
+func (r *Replica) rank() (older int) {
+	for m := range r.state.Members {
+		if m.Process == r.process {
+			break
+		}
+		older++
+	}
+	return older
+}
+
+// keep does what is due, until the replica is closed.
+func (r *Replica) keep() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-r.look:
+		case <-r.ctx.Done():
+			return
+		}
+		r.mu.Lock()
+		next := r.act(time.Now())
+		r.mu.Unlock()
+		timer.Reset(max(time.Until(next), tickAgain))
+	}
+}
+
+// act does what is due, and returns when to look again at the latest.
+func (r *Replica) act(now time.Time) (next time.Time) {
+	next = now.Add(time.Second)
+	due := func(at time.Time) bool {
+		if at.After(now) {
+			if at.Before(next) {
+				next = at
+			}
+			return false
+		}
+		return true
+	}
+	switch r.status {
+	case joining:
+		if !r.life.joinedAt.IsZero() && due(r.life.joinedAt.Add(round+time.Duration(r.state.Size())*stagger)) {
+			r.presume()
+		}
+	case cutOff:
+		if r.serveAllAlone(); len(r.asks.of) > 0 {
+			due(now.Add(20 * time.Millisecond))
+		}
+	case here:
+		r.live(now, due)
+		r.tick(now, due)
+		r.bury(now, due)
+		r.saveImage()
+	}
+	return next
+}
+
+// presume has a newcomer to whom nobody says the time expect what the store's clock says.
+func (r *Replica) presume() {
+	instant := max(r.state.TimeOf(r.life.stamp), r.state.Now().Instant) + int64(time.Since(r.life.stampedAt))
+	r.clock.set(account.Now{Instant: instant, Wall: r.life.stamp.Wall + int64(time.Since(r.life.stampedAt))})
+	r.status = here
+	r.put(fleet.Alive{})
+	r.change()
+}
+
+// live says that the process lives, before others take it for dead, and the time to newcomers.
+func (r *Replica) live(now time.Time, due func(time.Time) bool) {
+	every := time.Duration(idleSays)
+	if len(r.mine) > 0 {
+		every = r.options.LeaseTTL / 3
+	}
+	if r.waits() {
+		every = min(every, waitsSay)
+	}
+	says := due(r.life.spokeAt.Add(every))
+	if at := r.life.sayTimeAt; !at.IsZero() && due(at) {
+		says, r.life.sayTimeAt = true, time.Time{}
+	}
+	if says {
+		r.life.spokeAt = now
+		r.put(fleet.Alive{})
+	}
+}
+
+func (r *Replica) waits() bool { return len(r.asks.lined) > 0 }
+
+// tick has what is due happen, if waiters of this process may be served by it: at once where the
+// next is one of its own, after a silence otherwise.
+func (r *Replica) tick(now time.Time, due func(time.Time) bool) {
+	at := r.state.Engine.Due()
+	if at == account.Never || !r.waits() {
+		return
+	}
+	in := time.Duration(at - r.clock.expected())
+	if r.state.Engine.Owner() != r.process {
+		in += round/2 + time.Duration(r.spread()*float64(round/2))
+	}
+	when := now.Add(in)
+	if again := r.life.tickedAt.Add(tickAgain); again.After(when) {
+		when = again
+	}
+	if !r.isOut(r.life.ticks) && due(when) {
+		r.life.tickedAt, r.life.ticks = now, r.put(fleet.Tick{})
+	}
+}
+
+// isOut reports whether it is not known what came of an ask.
+func (r *Replica) isOut(a *ask) bool { return a != nil && r.asks.of[a.n] == a }
+
+// spread returns a number from 0 to 1 that differs from process to process.
+func (r *Replica) spread() float64 {
+	return rand.New(rand.NewPCG(uint64(r.process), uint64(r.state.Now().Instant))).Float64()
+}
+
+// bury says that others are gone: those whose death can be seen, and those that hold something and
+// have been silent for a lease, all of which this process has listened.
+func (r *Replica) bury(now time.Time, due func(time.Time) bool) {
+	witness, sees := r.log.(store.Witness)
+	every := time.Second
+	if sees {
+		every = watch
+	}
+	if r.isOut(r.life.buries) || !due(r.life.watchedAt.Add(every)) {
+		return
+	}
+	r.life.watchedAt = now
+	instant, rank := r.clock.expected(), int64(r.rank())
+	for m := range r.state.Members {
+		if m.Process == r.process {
+			continue
+		}
+		silent := instant - m.HeardAt - rank*int64(stagger)
+		listened := now.Sub(r.steady) > time.Duration(m.Lease) && now.Sub(r.contact) <= contactGap
+		if sees && witness.Dead(m.Process) || silent > m.Lease && listened && r.holds(m.Process) {
+			r.life.buries = r.put(fleet.Gone{Process: m.Process, N: m.N})
+		}
+	}
+}
+
+func (r *Replica) holds(process int64) bool {
+	return r.state.Engine.Holds(process) || r.state.Engine.Waits(process)
+}
+
+// DigestError says that this process came to another state than the one that has saved an image.
+type DigestError struct{ Seq int64 }
+
+// Error implements error.
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("the state of the shared quota differs from the image of entry %d: the image holds", e.Seq)
+}
+
+// mend goes on from the newest image after the outcomes differed.
+func (r *Replica) mend(seq int64) {
+	r.tell(&DigestError{seq})
+	r.reload()
+}
+
+// reload goes on from the newest image, which may be older.
+func (r *Replica) reload() {
+	image, err := r.loadImage(r.ctx)
+	if err != nil || image.IsZero() {
+		return
+	}
+	s, err := fleet.Read(image.Bytes, r.options.Observer)
+	if err != nil {
+		r.tell(err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if image.At.Log == r.at.Log {
+		r.takeOver(s, image.At, false)
+	}
+}

@@ -1,0 +1,174 @@
+package replica
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
+	"dappco.re/go/core/go-ratelimit/internal/wire"
+)
+
+// record is what is known of a call, so that it can be told as a fact.
+type record struct {
+	fact      engine.Charged // but for Ago and Hold
+	at        int64          // the instant at which it was admitted
+	holdUntil int64          // the instant at which it expires; 0 for never
+	ending    bool           // its end was told
+}
+
+// recordOf returns what the engine knows of an open call.
+func recordOf(c *account.Call) *record {
+	name := engine.Name{Asked: c.Asked, Counted: c.Asked}
+	if c.Model != nil {
+		name.Counted = c.Model.Name
+	}
+	return &record{
+		fact: engine.Charged{ID: c.ID, Name: name, Tokens: c.Tokens, Most: c.Most, Class: c.Class, Open: true},
+		at:   c.At.Instant, holdUntil: c.HoldUntil,
+	}
+}
+
+// tell returns the fact as it is at an instant.
+func (k *record) tell(instant int64) engine.Charged {
+	c := k.fact
+	c.Ago = max(instant-k.at, 0)
+	if c.Open && k.holdUntil > 0 {
+		c.Hold = max(k.holdUntil-instant, 1)
+	}
+	return c
+}
+
+// end notes how the call has ended.
+func (k *record) end(c engine.Settle) {
+	k.fact.Open, k.fact.How, k.fact.Used, k.fact.Cost = false, c.How, c.Used, c.Cost
+}
+
+// journal is what was applied within a window, as bytes, to be told where a log was lost. An entry
+// is known to a log that has heard its process say a number as great.
+type journal struct {
+	bytes  []byte
+	before int // bytes of what is older than half a window, and of
+	half   int64
+}
+
+// note adds what an entry has brought about. ended is the call that it has settled.
+func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ended *engine.Charged) {
+	add := func(c engine.Command) { j.add(process, n, r.Now.Instant, c) }
+	for _, id := range r.Outcome.Calls {
+		if c := e.Call(id); c != nil {
+			add(recordOf(c).tell(r.Now.Instant))
+		}
+	}
+	for i := range r.Outcome.Ended {
+		for _, id := range r.Outcome.Ended[i].Calls {
+			if c := e.Call(id); c != nil {
+				add(recordOf(c).tell(r.Now.Instant))
+			}
+		}
+	}
+	verb, is := r.Command.(fleet.Verb)
+	if !is || r.Outcome.Ignored {
+		return
+	}
+	switch c := verb.Command.(type) {
+	case engine.Settle:
+		if ended != nil {
+			add(*ended)
+		}
+	case engine.Record:
+		add(recorded(&c, process, n))
+	case engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
+	default:
+		add(c)
+	}
+}
+
+// recorded returns the fact of a call that was sent without a reservation.
+func recorded(c *engine.Record, process, n int64) engine.Charged {
+	return engine.Charged{ID: account.ID{Process: process, N: n}, Name: c.Name, Tokens: c.Used, Used: c.Used, Most: c.Cost, Cost: c.Cost}
+}
+
+func (j *journal) add(process, n, at int64, c engine.Command) {
+	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(j.bytes, process), n), at)
+	size := len(b)
+	b = c.Append(append(b, 0, 0, 0, 0))
+	binary.BigEndian.PutUint32(b[size:], uint32(len(b)-size-4))
+	j.bytes = b
+}
+
+// forget forgets, a half at a time, what was applied more than a window before an instant.
+func (j *journal) forget(instant, window int64) {
+	if instant-j.half < window {
+		return
+	}
+	j.bytes = append([]byte(nil), j.bytes[j.before:]...)
+	j.before, j.half = len(j.bytes), instant
+}
+
+// missing returns what a state does not know, to be told to it: settings in their order, and then
+// facts.
+func (j *journal) missing(s *fleet.State, instant, cut int64) (commands []engine.Command) {
+	var facts []engine.Charged
+	for rest := j.bytes; len(rest) > 0; {
+		var process, n, at int64
+		for _, to := range [...]*int64{&process, &n, &at} {
+			value, size := binary.Varint(rest)
+			*to, rest = value, rest[size:]
+		}
+		size := binary.BigEndian.Uint32(rest)
+		data := rest[4 : 4+size]
+		rest = rest[4+size:]
+		if m := s.Member(process); m != nil && m.N >= n || at < cut {
+			continue
+		}
+		c, err := engine.Decode(data)
+		if err != nil {
+			continue // out of range, so nobody could apply it
+		}
+		if fact, is := c.(engine.Charged); is {
+			if fact.Ago += max(instant-at, 0); fact.Open && fact.Hold > 0 {
+				fact.Hold = max(fact.Hold-(instant-at), 1)
+			}
+			facts = append(facts, fact)
+		} else {
+			commands = append(commands, c)
+		}
+	}
+	slices.SortStableFunc(facts, compareFacts)
+	for _, c := range facts {
+		commands = append(commands, c)
+	}
+	return commands
+}
+
+func compareFacts(a, b engine.Charged) int {
+	return cmp.Or(cmp.Compare(a.ID.Process, b.ID.Process), cmp.Compare(a.ID.N, b.ID.N), cmp.Compare(a.ID.Place, b.ID.Place))
+}
+
+// digests are the hashes of all outcomes at the last entries.
+type digests struct {
+	at [1024]struct {
+		seq    int64
+		digest engine.Digest
+	}
+	next int
+}
+
+func (d *digests) add(seq int64, digest engine.Digest) {
+	is := &d.at[d.next%len(d.at)]
+	is.seq, is.digest = seq, digest
+	d.next++
+}
+
+// differs reports whether the outcomes up to an entry were others here.
+func (d *digests) differs(seq int64, digest engine.Digest) bool {
+	for i := range d.at {
+		if d.at[i].seq == seq && d.at[i].seq != 0 {
+			return d.at[i].digest != digest
+		}
+	}
+	return false
+}

@@ -1,0 +1,14 @@
+package replica
+
+import (
+	"os"
+	"strconv"
+)
+
+// seeds returns how many lives of each kind are run: REPLICA_SEEDS, or a few.
+func seeds() int {
+	if n, err := strconv.Atoi(os.Getenv("REPLICA_SEEDS")); err == nil {
+		return n
+	}
+	return 5
+}

@@ -1,0 +1,109 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+const (
+	mostBatch = 512                   // commands of one append
+	resend    = 10 * time.Millisecond // after a batch that was not written
+)
+
+// send appends what is asked, a batch at a time, until the replica is closed.
+func (r *Replica) send() {
+	for {
+		batch, flying, after := r.batch()
+		if len(batch) == 0 {
+			select {
+			case <-r.wake:
+				continue
+			case <-r.ctx.Done():
+				return
+			}
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
+		sent := time.Now()
+		doubt := time.AfterFunc(r.timeout/2, func() { r.probe(ctx) })
+		news, err := r.log.Append(ctx, after, batch)
+		doubt.Stop()
+		cancel()
+		if err != nil {
+			r.unsent(flying, err)
+		}
+		r.hear(after, news, err, sent)
+		if errors.Is(err, store.ErrNotWritten) {
+			r.pause(resend)
+		}
+		if r.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// probe asks whether the log is there, because an append has no answer yet. If it is, the append is
+// sent again, and nobody goes on with a share only because an answer got lost.
+func (r *Replica) probe(ctx context.Context) {
+	r.mu.Lock()
+	after := r.at
+	r.mu.Unlock()
+	sent := time.Now()
+	if news, err := r.log.Read(ctx, after, 0, 0); err == nil {
+		r.hear(after, news, nil, sent)
+	}
+}
+
+// batch returns what is to be sent next, in the order of its numbers.
+func (r *Replica) batch() (batch []store.Entry, flying []*ask, after store.Position) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status == cutOff || r.status == catching {
+		return nil, nil, r.at
+	}
+	n := min(len(r.asks.queue), mostBatch)
+	flying = r.asks.queue[:n:n]
+	r.asks.queue = r.asks.queue[n:]
+	expect := r.clock.expected()
+	for _, a := range flying {
+		batch = append(batch, store.Entry{Process: r.process, N: a.n, Expect: expect, Command: a.bytes})
+	}
+	if n > 0 {
+		r.life.spokeAt = time.Now()
+	}
+	return batch, flying, r.at
+}
+
+// unsent puts commands back of which nobody knows whether they were written. Sent again under the
+// same number, they count once.
+func (r *Replica) unsent(flying []*ask, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var back []*ask
+	for _, a := range flying {
+		if r.asks.of[a.n] == a {
+			back = append(back, a)
+		}
+	}
+	r.asks.queue = append(back, r.asks.queue...)
+	if !errors.Is(err, store.ErrNotWritten) && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
+		r.life.failures++ // an append is not tried twice before its callers are answered
+	}
+}
+
+// fail notes that a call of the log had no answer. Without contact for as long as a call may take,
+// and with more than one of them, the log is away.
+func (r *Replica) fail(err error) {
+	if r.ctx.Err() != nil {
+		return
+	}
+	r.err = err
+	r.life.failures++
+	r.life.failedAt = time.Now()
+	if (r.status == here || r.status == catching) && r.life.failures > 1 && time.Since(r.contact) >= r.timeout {
+		r.tell(err)
+		r.leave()
+	}
+}
