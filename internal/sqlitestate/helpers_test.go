@@ -15,6 +15,15 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
+// TestMain has no symbolic link on the way to the temporary files, as macOS has: errors name the
+// file that the link leads to, and tests compare that with their paths.
+func TestMain(m *testing.M) {
+	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
+		os.Setenv("TMPDIR", temp)
+	}
+	os.Exit(m.Run())
+}
+
 // newPath returns the path of a database that does not exist yet.
 func newPath(t testing.TB) string {
 	t.Helper()
