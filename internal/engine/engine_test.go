@@ -19,7 +19,7 @@ func BenchmarkReserveCommit(b *testing.B) {
 	e := engine.New(1, nil)
 	now := at(0)
 	e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change {
-		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 40})
+		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30})
 	}, now)
 	by := engine.By{Span: account.Minute}
 	b.ReportAllocs()
@@ -42,7 +42,7 @@ func BenchmarkJudge(b *testing.B) {
 	e := engine.New(1, nil)
 	now := at(0)
 	e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change {
-		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 40})
+		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30})
 	}, now)
 	by := engine.By{Span: account.Minute}
 	t := e.Resolve("m", "m")

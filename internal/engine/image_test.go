@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,7 +17,7 @@ import (
 func busy(charges int) *engine.Engine {
 	e := engine.New(1, nil)
 	now := account.Now{Instant: 1e15, Wall: 1_711_900_000e9}
-	e.Apply(now, 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 50}})
+	e.Apply(now, 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1 << 30, MaxTPM: math.MaxInt}})
 	c := engine.Record{
 		Name: engine.Name{Asked: "m", Counted: "m"}, Span: account.Minute, Used: tokens.Count{Input: 1200, Output: 300},
 	}
