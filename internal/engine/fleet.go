@@ -35,29 +35,6 @@ func (e *Engine) Itemize(by *By, reqs []Request, now account.Now) []verdict.Item
 	return e.itemize(nil, by, reqs, now)
 }
 
-// Requests returns what wants stand for. It may remember what it found.
-func (e *Engine) Requests(wants []Want) []Request { return e.requests(wants) }
-
-// Waits reports whether a process has waiters in line.
-func (e *Engine) Waits(process int64) bool {
-	for id := range e.waiters {
-		if id.Process == process {
-			return true
-		}
-	}
-	return false
-}
-
-// Holds reports whether a process has open calls.
-func (e *Engine) Holds(process int64) bool {
-	for c := range e.Open {
-		if c.ID.Process == process {
-			return true
-		}
-	}
-	return false
-}
-
 // Of returns the numbers of the open calls of a process, in the order of their admission, and those
 // of its waiters, in the order of their arrival.
 func (e *Engine) Of(process int64) (calls, waiters []account.ID) {

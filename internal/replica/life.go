@@ -248,7 +248,8 @@ func (r *Replica) bury(now time.Time, due func(time.Time) bool) {
 }
 
 func (r *Replica) holds(process int64) bool {
-	return r.state.Engine.Holds(process) || r.state.Engine.Waits(process)
+	calls, waiters := r.state.Engine.Of(process)
+	return len(calls)+len(waiters) > 0
 }
 
 // DigestError says that this process came to another state than the one that has saved an image.
