@@ -22,12 +22,20 @@ func TestRowFitsItsValues(t *testing.T) {
 	for i := range 10 * live {
 		r.push(i)
 		r.drop(1)
-		if r.move != nil && r.move.to == nil {
-			runtime.Gosched() // to the goroutine that allocates the storage
-		}
+		letAllocate(&r)
 	}
 	if room := cap(r.buf); room > live/2*5 {
 		t.Errorf("%d values have room for %d", live, room)
+	}
+}
+
+// letAllocate waits for the storage that a move of r is to have. A test pushes so fast that its
+// goroutine may not have had a turn before the row has gone round.
+func letAllocate[T any](r *row[T]) {
+	if m := r.move; m != nil && m.ahead != nil {
+		for m.ahead.Load() == nil {
+			runtime.Gosched()
+		}
 	}
 }
 
@@ -87,6 +95,7 @@ func TestRowMovesAFewValuesAtATime(t *testing.T) {
 	for range 1_000_000 {
 		push()
 		drop(1)
+		letAllocate(&r)
 	}
 	check("sliding", 100_000)
 	if room := cap(r.buf); room > 250_000 {
@@ -96,9 +105,7 @@ func TestRowMovesAFewValuesAtATime(t *testing.T) {
 	for range 100_000 {
 		drop(1)
 		push()
-		if r.move != nil && r.move.to == nil {
-			runtime.Gosched() // to the goroutine that allocates the storage
-		}
+		letAllocate(&r)
 	}
 	check("shrinking", 20_000)
 	if room := cap(r.buf); room > 50_000 {
