@@ -75,7 +75,7 @@ func leaseOf(ttl time.Duration) time.Duration {
 	case ttl < 100*time.Millisecond:
 		return 100 * time.Millisecond
 	}
-	return ttl
+	return min(ttl, 24*time.Hour)
 }
 
 // close ends the part of the limiter. Its slots and places in line are free then.
