@@ -59,6 +59,7 @@ func (rl *RateLimiter) readyLocked() {
 // nowLocked reads the clock, and tells the engine the days and months that last.
 func (rl *RateLimiter) nowLocked() account.Now {
 	if rl.shared != nil {
+		rl.clock.Sync() // which tells the times of this process
 		return rl.shared.now()
 	}
 	rl.readyLocked()
