@@ -111,9 +111,9 @@ func (rl *RateLimiter) lookRLocked(model string) (now account.Now, t engine.Targ
 		return now, t, false
 	}
 	counted := rl.nameRLocked(model)
-	stats := rl.State[counted]
+	stats, exists := rl.State[counted]
 	if stats == nil {
-		if t, ok = rl.engine.Find(counted, model); !ok || t.Account.IsShown() {
+		if t, ok = rl.engine.Find(counted, model); !ok || exists || t.Account.IsShown() {
 			return now, t, false
 		}
 	} else {
@@ -153,12 +153,18 @@ func (rl *RateLimiter) enterLocked(model string) (now account.Now, t engine.Targ
 // adoptLocked has the engine know what the program says of a model, and returns the name under
 // which that is counted.
 func (rl *RateLimiter) adoptLocked(model string, now account.Now) (counted string) {
+	counted = rl.adoptQuotaLocked(model, now)
+	rl.adoptStatsLocked(counted, now)
+	return counted
+}
+
+// adoptQuotaLocked is adoptLocked for the quota alone.
+func (rl *RateLimiter) adoptQuotaLocked(model string, now account.Now) (counted string) {
 	rl.adoptQuotasLocked(now)
 	counted = rl.nameRLocked(model)
 	if q, own := rl.Quotas[counted]; own {
 		rl.noticeLocked(counted, q, now)
 	}
-	rl.adoptStatsLocked(counted, now)
 	return counted
 }
 
