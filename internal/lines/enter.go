@@ -225,6 +225,7 @@ func (l *Lines) leaveLines(c *Candidate, now account.Now) {
 		case g.queue.Len() == 0:
 			l.resting.remove(g)
 			delete(l.of, g.account)
+			l.MarkNeedy() // a model that nobody waits for may make a place
 		case leads:
 			l.mark(g)
 		}
