@@ -59,12 +59,9 @@ func (l *Lines) isWornOut(w *Waiter) bool {
 // serveLine tries the head of a line and, where that yields, the heads of its other classes. It
 // reports whether the line has changed.
 func (l *Lines) serveLine(g *line, now account.Now) (changed bool) {
-	head := g.head()
+	head := g.turn()
 	if head == nil {
 		return false
-	}
-	if c := g.overtaker(head); c != nil {
-		head = c
 	}
 	t := l.try(head, g, now)
 	if t != yields {
@@ -191,14 +188,8 @@ func (l *Lines) left(pool, g *line, t turn) turn {
 // wakeNext wakes the candidate that is next in the line of a model in those of its pools, before
 // any of these is served: it may come before those that are awake there already.
 func (l *Lines) wakeNext(g *line) {
-	next := g.head()
-	if next == nil {
-		return
-	}
-	if c := g.overtaker(next); c != nil {
-		next = c
-	}
-	if !next.isNext() {
+	next := g.turn()
+	if next == nil || !next.isNext() {
 		return
 	}
 	for _, p := range next.pools() {
