@@ -277,12 +277,12 @@ func (rl *RateLimiter) leaveLocked(now account.Now) {
 			w.Local.(*waiter).endLocked(w)
 		}
 	}
-	if due := rl.engine.Due(); due != rl.firesAt {
+	if due := min(rl.engine.Due(), rl.teller.looksAtRLocked()); due != rl.firesAt {
 		rl.sleepLocked(due, now)
 	}
 }
 
-// sleepLocked has the engine advance at an instant.
+// sleepLocked has the timer fire at an instant.
 func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
 	rl.firesAt = due
 	switch {
@@ -296,7 +296,7 @@ func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
 	}
 }
 
-// wake has the engine advance when the timer fires.
+// wake has happen what is due when the timer fires.
 func (rl *RateLimiter) wake() {
 	defer rl.teller.flush()
 	rl.mu.Lock()
@@ -304,6 +304,7 @@ func (rl *RateLimiter) wake() {
 	now := rl.nowLocked()
 	rl.firesAt = account.Never
 	rl.engine.Advance(now)
+	rl.teller.lookLocked(now)
 	rl.leaveLocked(now)
 }
 
