@@ -12,6 +12,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
@@ -67,15 +68,12 @@ func newProcess() int64 {
 	return int64(binary.LittleEndian.Uint64(b[:])>>1 | 1)
 }
 
-// leaseOf returns what Config.LeaseTTL stands for.
+// leaseOf returns what Config.LeaseTTL stands for, within what a log may say.
 func leaseOf(ttl time.Duration) time.Duration {
-	switch {
-	case ttl == 0:
+	if ttl == 0 {
 		return 10 * time.Second
-	case ttl < 100*time.Millisecond:
-		return 100 * time.Millisecond
 	}
-	return min(ttl, 24*time.Hour)
+	return min(max(ttl, 100*time.Millisecond), fleet.LongestLease)
 }
 
 // close ends the part of the limiter. Its slots and places in line are free then.
