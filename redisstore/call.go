@@ -85,9 +85,15 @@ const explainFor = 15 * time.Millisecond
 
 // explain returns why there was no answer in time, if the server cannot be connected to: go-redis
 // tries that again and again, and then says that the time was over. It returns other errors as they
-// are, and that one if the call ended for its caller.
+// are. Whatever says that the time was over is context.DeadlineExceeded, too.
 func (s *Store) explain(ctx context.Context, err error) error {
-	if !isTimeout(err) || ctx.Err() != nil {
+	if !isTimeout(err) {
+		return err
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	if ctx.Err() != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainFor)
