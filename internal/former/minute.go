@@ -24,7 +24,7 @@ type charge struct {
 type minute struct {
 	charges []*charge
 	open    map[key]*charge
-	slots   map[key]bool // those of open that hold one
+	slots   map[key]bool      // those of open that hold one
 	names   map[string]string // of models, each once
 }
 
