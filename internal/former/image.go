@@ -37,6 +37,7 @@ func (c *Content) Image(seed uint64) ([]byte, error) {
 		t.reserves[name] = class.ReservePercent > 0
 	}
 	t.takeQuotas()
+	t.takeFound()
 	t.takeUsage()
 	t.takePools()
 	t.takeRest()
@@ -136,16 +137,21 @@ func (t *taking) takePools() {
 	}
 }
 
+// takeFound has searches for limits go on. It comes before the charges, with which they would begin
+// anew.
+func (t *taking) takeFound() {
+	for _, name := range slices.Sorted(maps.Keys(t.Found)) {
+		known := t.Found[name]
+		known.Told = known.Told && t.Usage != nil // of a shared one each process learns that anew
+		t.engine.LoadFound(name, known, t.Now)
+	}
+}
+
 // takeRest takes over what lies beside usage.
 func (t *taking) takeRest() {
 	for _, name := range slices.Sorted(maps.Keys(t.Cooldowns)) {
 		is := t.Cooldowns[name]
 		t.engine.LoadCooldown(name, clock.UnixNano(is.Until), cooldown.Cause(is.Cause), t.Now)
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Found)) {
-		known := t.Found[name]
-		known.Told = known.Told && t.Usage != nil // of a shared one each process learns that anew
-		t.engine.LoadFound(name, known, t.Now)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Spend)) {
 		if is := t.Spend[name]; !is.IsOver(t.Now.Wall) {
