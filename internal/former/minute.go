@@ -30,6 +30,7 @@ type minute struct {
 
 // add does what an event says, which counts at an instant. What is before the cut counts no more.
 func (m *minute) add(e *Event, at, cut int64) {
+	e.Count = tokens.Count{Input: max(e.Input, 0), Output: max(e.Output, 0)}.Clamp()
 	switch e.Kind {
 	case Use:
 		if at >= cut {

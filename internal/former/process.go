@@ -46,7 +46,7 @@ func (t *taking) end() { t.say(taker, 3, 0, fleet.Bye{}) }
 
 // say has a process say something, some time ago but not before the last one did.
 func (t *taking) say(process, n, ago int64, c fleet.Command) {
-	t.ago = min(t.ago, ago)
+	t.ago = min(t.ago, max(ago, 0))
 	ago = t.ago
 	stamp := store.Stamp{Instant: t.Now.Instant - ago, Wall: t.Now.WallAt(t.Now.Instant - ago)}
 	stamp.Instant = max(stamp.Instant, 1)

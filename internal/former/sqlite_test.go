@@ -3,6 +3,7 @@
 package former_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -139,13 +140,16 @@ func wantSame(t *testing.T, got, want *dumped, slots bool) {
 // program is a program of an earlier commit.
 type program struct{ path string }
 
-func build(t *testing.T, commit string) program {
-	t.Helper()
+// TestSQLite is all tests of databases of the commit before.
+func TestSQLite(t *testing.T) {
 	source, err := os.ReadFile("testdata/former/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return program{formertest.Build(t, commit, ".", string(source))}
+	p := program{formertest.Build(t, formertest.BeforeOrder, ".", string(source))}
+	t.Run("shared", p.testShared)
+	t.Run("private", p.testPrivate)
+	t.Run("formats", p.testFormats)
 }
 
 // start starts the program on a database.
@@ -208,9 +212,7 @@ func takeOver(t *testing.T, path string) (*fleet.State, map[string]state.Answers
 	return is, answers, nil
 }
 
-func TestSQLite(t *testing.T) {
-	t.Parallel()
-	p := build(t, formertest.BeforeOrder)
+func (p program) testShared(t *testing.T) {
 	for _, of := range []struct {
 		name  string
 		end   func(p *formertest.Process)
@@ -278,9 +280,7 @@ func copyOf(t *testing.T, path string) string {
 }
 
 // What one limiter had for itself is taken over with what nobody said in a shared one.
-func TestSQLitePrivate(t *testing.T) {
-	t.Parallel()
-	p := build(t, formertest.BeforeOrder)
+func (p program) testPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "private.db")
 	process := p.start(t, "private", path)
 	do(t, process, "fill")
@@ -295,5 +295,59 @@ func TestSQLitePrivate(t *testing.T) {
 	wantSame(t, dumpOf(s, want), want, false)
 	if answers["m"].Count != 40 {
 		t.Errorf("learned %+v", answers)
+	}
+}
+
+// The formats before the last one have the same events in other tables.
+func (p program) testFormats(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared.db")
+	process := p.start(t, "shared", path)
+	do(t, process, "fill")
+	want := dump(t, process)
+	process.End()
+	for format, table := range map[int]string{100: "ledger", 101: "shared_log"} {
+		path := copyOf(t, path)
+		alter(t, path, "ALTER TABLE shared_events RENAME TO "+table, fmt.Sprintf("PRAGMA user_version = %d", format))
+		s, _, err := takeOver(t, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, dumpOf(s, want), want, false)
+	}
+	t.Run("damaged", func(t *testing.T) {
+		for what, statement := range map[string]string{
+			"shared_events: event 3 is of kind 99": "UPDATE shared_events SET kind = 99 WHERE seq = 3",
+			"shared_events: event 3 is 1":          "UPDATE shared_events SET age = 1 << 62 WHERE seq = 3",
+			"facts: the span is -1 ns":             "UPDATE facts SET value = '-1' WHERE name = 'span'",
+			"facts: the days are those after":      "INSERT OR REPLACE INTO facts VALUES ('folded', '999')",
+			"classes: ":                            "UPDATE facts SET value = '{' WHERE name = 'class:'",
+			`spend of "m"`:                         "UPDATE spend SET spent = 'x'",
+		} {
+			path := copyOf(t, path)
+			alter(t, path, "INSERT OR IGNORE INTO spend SELECT 'm', '{}'", statement)
+			var told []error
+			s := &sqlitelog.Store{Path: path, TakeOver: former.SQLite(func(map[string]state.Answers) {})}
+			l, err := s.Open(t.Context(), store.Options{Process: 1, Report: func(err error) { told = append(told, err) }})
+			if err == nil {
+				l.Close()
+			}
+			if said := fmt.Sprint(told, err); !strings.Contains(said, what) {
+				t.Errorf("want %q: %s", what, said)
+			}
+		}
+	})
+}
+
+func alter(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
 	}
 }
