@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
@@ -24,6 +25,8 @@ type Log struct {
 	stop     context.CancelFunc
 	keepAt   atomic.Int64 // when the keys are to be kept anew, in UnixNano
 	reportAt atomic.Int64 // when missing replicas may be reported again
+
+	learned map[string]state.Answers // see Learned
 }
 
 var _ store.Log = (*Log)(nil)

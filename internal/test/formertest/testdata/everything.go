@@ -1,5 +1,5 @@
 // Package main is a program on an earlier version of this library, which uses all that a shared
-// database holds. See package formertest.
+// store holds. See Everything and EverythingRedis.
 package main
 
 import (
@@ -32,10 +32,10 @@ func say(r reply, err error) {
 
 func main() {
 	cfg := ratelimit.Config{
-		Shared: os.Args[1] == "shared", LeaseTTL: time.Minute, Providers: []ratelimit.Provider{ratelimit.ProviderLocal},
+		Shared: os.Args[1] == "shared", LeaseTTL: lease(), Providers: []ratelimit.Provider{ratelimit.ProviderLocal},
 		Prices: map[string]money.Price{"m": {Input: 1 << 20, Output: 1 << 21}, "paid": {Input: 1 << 30, Output: 1 << 30}},
 	}
-	rl, err := ratelimit.NewWithSQLiteConfig(os.Args[2], cfg)
+	rl, err := open(cfg)
 	if say(reply{}, err); err != nil {
 		return
 	}
@@ -60,6 +60,18 @@ func main() {
 			say(reply{}, dump(rl, path))
 		}
 	}
+}
+
+func lease() time.Duration {
+	ttl, err := time.ParseDuration(os.Args[3])
+	if err != nil {
+		panic(err)
+	}
+	return ttl
+}
+
+func open(cfg ratelimit.Config) (*ratelimit.RateLimiter, error) {
+	return ratelimit.NewWithSQLiteConfig(os.Args[2], cfg)
 }
 
 // fill does a bit of everything, and returns what it holds.
