@@ -218,8 +218,8 @@ func parseCount(text string) (int64, error) {
 	return n, err
 }
 
-// parseSpent reads what was spent: the day and the month, the amounts, and the last event that is in
-// them.
+// parseSpent reads what was spent: the day and the month, the amounts, and the last event that is
+// in them.
 func parseSpent(text string) (s state.Spend, err error) {
 	for _, at := range [...]*int64{&s.Day.Begin, &s.Day.End, &s.Month.Begin, &s.Month.End} {
 		if *at, text, err = parseOrdered(text); err != nil {

@@ -55,8 +55,8 @@ func New(now account.Now) *Content {
 	}
 }
 
-// clocksAgree is how far apart the wall clock and the machine's may date an event for the wall clock
-// to count.
+// clocksAgree is how far apart the wall clock and the machine's may date an event for the former to
+// count.
 const clocksAgree = int64(5 * time.Millisecond)
 
 // Ago returns how long ago something was that is dated by the wall clock, and by the machine's.

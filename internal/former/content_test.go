@@ -183,8 +183,8 @@ func TestClassCharges(t *testing.T) {
 	}
 }
 
-// Until a minute after a log was lost nothing is admitted, and the processes of before are gone when
-// their lease is over.
+// Until a minute after a log was lost nothing is admitted. The processes of before are members with
+// their leases.
 func TestProcesses(t *testing.T) {
 	l := newLog(t)
 	l.UsedAt = now.Wall - 20*second

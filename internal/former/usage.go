@@ -23,8 +23,8 @@ type usage struct {
 	lastAt   int64
 }
 
-// takeUsage takes over the charges of the minute and the days. Open calls, and those of classes with
-// a reserve, are told as facts. What these add to the day is in it already.
+// takeUsage takes over the charges of the minute and the days. Open calls, and those of classes
+// with a reserve, are told as facts. What these add to the day is in it already.
 func (t *taking) takeUsage() {
 	for _, u := range t.usages() {
 		is := &account.Usage{

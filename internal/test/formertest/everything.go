@@ -21,8 +21,8 @@ import (
 //go:embed testdata/everything.go
 var everything string
 
-// Everything builds a program that uses all that a shared store holds. Its arguments are "shared" or
-// "private", the path of a database, and its LeaseTTL; its orders are in its source.
+// Everything builds a program that uses all that a shared store holds. Its arguments are "shared"
+// or "private", the path of a database, and its LeaseTTL; its orders are in its source.
 func Everything(t testing.TB, commit string) (program string) {
 	t.Helper()
 	return Build(t, commit, ".", everything)
