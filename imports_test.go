@@ -141,6 +141,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/fleet", modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
 		modulePath + "/internal/tokens",
+		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
 	},
 	"internal/replica": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",

@@ -9,11 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/former"
+	"dappco.re/go/core/go-ratelimit/internal/replica"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
@@ -29,6 +33,7 @@ func TestSQLite(t *testing.T) {
 	t.Run("shared", p.testShared)
 	t.Run("private", p.testPrivate)
 	t.Run("formats", p.testFormats)
+	t.Run("goes on", p.testGoesOn)
 }
 
 // start starts the program on a database.
@@ -120,6 +125,70 @@ func (p program) testShared(t *testing.T) {
 	}
 }
 
+// A process of this version goes on where those of before were: with what is left of the minute.
+func (p program) testGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared.db")
+	process := p.start(t, "shared", path)
+	process.MustDo("fill")
+	process.Kill()
+	s := &sqlitelog.Store{Path: path, TakeOver: former.SQLite(func(map[string]state.Answers) {})}
+	l, err := s.Open(t.Context(), store.Options{Process: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r, err := replica.Open(t.Context(), replica.Options{
+		Log: l, Process: 9, Lock: new(sync.Mutex), OnError: func(err error) { t.Error(err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close(t.Context())
+	admitted := 0
+	for range 60 {
+		o, err := r.Do(t.Context(), engine.Admit{
+			By:    engine.By{Span: account.Minute + int64(time.Second)},
+			Wants: []engine.Want{{Name: engine.Name{Asked: "like-a", Counted: "like-a"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if admitted += len(o.Calls); len(o.Calls) == 0 && o.Verdict.Code != "rpm_exceeded" {
+			t.Fatalf("refused: %+v", o.Verdict)
+		}
+	}
+	if admitted != 39 {
+		t.Errorf("%d of the 39 that are left", admitted)
+	}
+}
+
+// testdata/former/shared100.db of the root is what a program left that wrote format 100.
+func TestSQLiteSample(t *testing.T) {
+	sample, err := os.ReadFile("../../testdata/former/shared100.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "shared.db")
+	if err := os.WriteFile(path, sample, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, answers, err := takeOver(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]state.Quota{"m": {MaxTPM: 1000}, "other": {MaxRPM: 7, MaxTPD: 8, DayZone: "UTC"}} {
+		if _, q, _ := s.Engine.Catalog.Cover(name); q != want {
+			t.Errorf("%q has %+v, want %+v", name, q, want)
+		}
+	}
+	if a := s.Engine.Account("cooled"); a == nil || time.Unix(0, a.CoolUntil).Year() < 2199 {
+		t.Errorf("the cooldown: %+v", a)
+	}
+	if a := s.Engine.Account("m"); a.Used(state.TPM, s.Engine.Span(), s.Now()) != 0 || answers["m"].Count != 40 {
+		t.Errorf("what is long over: %+v; learned %+v", a.Usage(), answers["m"])
+	}
+}
+
 // copyOf copies a database without its life files.
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
@@ -174,7 +243,7 @@ func (p program) testFormats(t *testing.T) {
 	t.Run("damaged", func(t *testing.T) {
 		for what, statement := range map[string]string{
 			"shared_events: event 3 is of kind 99": "UPDATE shared_events SET kind = 99 WHERE seq = 3",
-			"shared_events: event 3 is 46":          "UPDATE shared_events SET age = 1 << 62 WHERE seq = 3",
+			"shared_events: event 3 is 46":         "UPDATE shared_events SET age = 1 << 62 WHERE seq = 3",
 			"facts: the span is -1 ns":             "UPDATE facts SET value = '-1' WHERE name = 'span'",
 			"facts: the days are those after":      "INSERT OR REPLACE INTO facts VALUES ('folded', '999')",
 			"classes: ":                            "UPDATE facts SET value = '{' WHERE name = 'class:'",
