@@ -13,7 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // adaptiveModel is what the oracle knows of a model. The limits that are known are those of a twin,
@@ -424,7 +424,7 @@ func TestAdaptiveOfAStoreAgainstOracle(t *testing.T) {
 	for seed := range manySeeds(t, uint64(times(12, 3, 12))) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 21)), 3, ratelimit.Config{Store: sharedlogtest.NewFake()})
+				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 21)), 3, ratelimit.Config{Store: fakestore.New()})
 				p.run(300)
 				moves += p.moves
 				for _, rl := range p.limiters {

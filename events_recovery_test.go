@@ -13,7 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // lineKeeper keeps events of some kinds as lines.
@@ -49,7 +49,7 @@ func (k *lineKeeper) take() []string {
 // A recovery that meets the reset of another model ends no cooldown.
 func TestEventsOfARecoveryAndCooldowns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, fake := &lineKeeper{prefix: "cooldown", began: time.Now()}, sharedlogtest.NewFake()
+		k, fake := &lineKeeper{prefix: "cooldown", began: time.Now()}, fakestore.New()
 		rl := overStore(t, fake, ratelimit.Config{Events: k, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}, "other": {MaxRPM: 5}}})
 		defer rl.Close()
 		rl.CooldownFor("m", 10*time.Minute, "x")
@@ -78,7 +78,7 @@ func TestEventsOfARecoveryAndCooldowns(t *testing.T) {
 // A quota that was set while the store was down is not told again when it is back.
 func TestEventsOfARecoveryAndQuotas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, fake := &lineKeeper{prefix: "quota", began: time.Now()}, sharedlogtest.NewFake()
+		k, fake := &lineKeeper{prefix: "quota", began: time.Now()}, fakestore.New()
 		rl := overStore(t, fake, ratelimit.Config{Events: k, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
 		defer rl.Close()
 		fake.Fail(errors.New("made up"))
@@ -101,7 +101,7 @@ func TestEventsOfARecoveryAndQuotas(t *testing.T) {
 // What a recovery changes is told without a method that would tell it.
 func TestEventsOfARecoveryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, fake := &lineKeeper{began: time.Now()}, sharedlogtest.NewFake()
+		k, fake := &lineKeeper{began: time.Now()}, fakestore.New()
 		rl := overStore(t, fake, ratelimit.Config{Events: k, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
 		defer rl.Close()
 		rl.CooldownFor("m", 10*time.Minute, "x")
@@ -158,29 +158,29 @@ func (m *toldMirror) HandleEvent(_ context.Context, e *ratelimit.Event) {
 // Whatever the log does (it is replaced, forked, down while others change it), the told quotas are
 // those in force once all is quiet.
 func TestEventsMirrorReplacedLogs(t *testing.T) {
-	for name, harm := range map[string]func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter){
-		"down while another sets": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
+	for name, harm := range map[string]func(f *fakestore.Fake, rls []*ratelimit.RateLimiter){
+		"down while another sets": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			f.Fail(errors.New("made up"))
 			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
 			rls[1].SetQuota("n", ratelimit.ModelQuota{MaxRPM: 4})
 			time.Sleep(10 * time.Second)
 			f.Fail(nil)
 		},
-		"replaced": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
+		"replaced": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
 			f.Replace(false)
 		},
-		"replaced, used": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
+		"replaced, used": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
 			f.Replace(true)
 		},
-		"account while down": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
+		"account while down": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			f.Fail(errors.New("made up"))
 			rls[0].SetAccountQuotas(map[string]ratelimit.ModelQuota{"k": {MaxRPM: 3}, "m": {MaxTPM: 9}})
 			time.Sleep(10 * time.Second)
 			f.Fail(nil)
 		},
-		"removed while down": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
+		"removed while down": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			f.Fail(errors.New("made up"))
 			rls[0].RemoveQuota("m")
 			time.Sleep(10 * time.Second)
@@ -189,7 +189,7 @@ func TestEventsMirrorReplacedLogs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
+				fake := fakestore.New()
 				var rls []*ratelimit.RateLimiter
 				var ms []*toldMirror
 				for range 2 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 func TestEventsOfSaves(t *testing.T) {
@@ -85,7 +85,7 @@ func TestEventsOfSavesThatFail(t *testing.T) {
 // With a store each step is one.
 func TestEventsOfSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		fake, w := fakestore.New(), witnessOf(t)
 		fake.Before = func(int64) error {
 			time.Sleep(30 * time.Millisecond)
 			return nil

@@ -15,7 +15,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 var storeEvents = []ratelimit.EventKind{ratelimit.EventStoreDown, ratelimit.EventStoreUp}
@@ -23,7 +23,7 @@ var storeEvents = []ratelimit.EventKind{ratelimit.EventStoreDown, ratelimit.Even
 // A store that fails is told once, and once that it is back; calls meanwhile are told as ever.
 func TestEventsOfAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		fake, w := fakestore.New(), witnessOf(t)
 		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
 		before := reserve(t, rl, "m", 1, 0)
 		synctest.Wait()
@@ -78,7 +78,7 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 		for _, written := range []bool{true, false} {
 			t.Run(fmt.Sprintf("fail closed %t, written %t", failClosed, written), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					fake, w := sharedlogtest.NewFake(), witnessOf(t)
+					fake, w := fakestore.New(), witnessOf(t)
 					var fails atomic.Bool
 					fail := func(int64) error {
 						if fails.Load() {
@@ -149,7 +149,7 @@ func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
 		t.Run(fmt.Sprint(failClosed), func(t *testing.T) {
 			for seed := range manySeeds(t, 4) {
 				synctest.Test(t, func(t *testing.T) {
-					fake := sharedlogtest.NewFake()
+					fake := fakestore.New()
 					var calm atomic.Bool
 					var turns atomic.Uint64
 					fail := func(int64) error {
@@ -210,7 +210,7 @@ func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
 // A process that is taken for dead, and is not, goes on with what it has open.
 func TestEventsOfAProcessTakenForDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		fake, w := fakestore.New(), witnessOf(t)
 		rl, process, err := ratelimit.NewOverFake(fake, ratelimit.Config{
 			Events: w, LeaseTTL: time.Hour, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 2}},
 		})
@@ -249,7 +249,7 @@ func TestEventsOfAProcessTakenForDead(t *testing.T) {
 // Waiters of two limiters in one line: each is told of its own.
 func TestEventsOfALineOfTwoLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, ws := sharedlogtest.NewFake(), [2]*witness{witnessOf(t), witnessOf(t)}
+		fake, ws := fakestore.New(), [2]*witness{witnessOf(t), witnessOf(t)}
 		var rls [2]*ratelimit.RateLimiter
 		for i := range rls {
 			rls[i] = overStore(t, fake, ratelimit.Config{Events: ws[i], Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}})

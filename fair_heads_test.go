@@ -9,7 +9,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -128,7 +128,7 @@ func TestFairHeadThatWaitsForLongStopsItsClassAlone(t *testing.T) {
 }
 
 func TestFairHeadThatWaitsForLongStopsItsClassAloneOverProcesses(t *testing.T) {
-	overFakes(t, len(longHeads()), func(t *testing.T, i int, fake *sharedlogtest.Fake) {
+	overFakes(t, len(longHeads()), func(t *testing.T, i int, fake *fakestore.Fake) {
 		l := longHeads()[i]
 		var limiters []*ratelimit.RateLimiter
 		for range 2 {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // hasInvalid reports whether a pool has a quota that no file takes.
@@ -140,7 +140,7 @@ func TestPoolsAgreeWithBooks(t *testing.T) {
 }
 
 func TestPoolsOfStoreAgreeWithBooks(t *testing.T) {
-	overFakes(t, times(5, 2, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(5, 2, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		s := newPoolLife(t, uint64(seed))
 		s.over(func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 			rl, _, err := ratelimit.NewOverFake(fake, cfg)

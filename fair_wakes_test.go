@@ -13,7 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // aloneAndTogether runs a test with one limiter, which is both, and with two limiters of a store
@@ -27,7 +27,7 @@ func aloneAndTogether(t *testing.T, cfg ratelimit.Config, run func(t *testing.T,
 	})
 	t.Run("store", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			fake := sharedlogtest.NewFake()
+			fake := fakestore.New()
 			var both [2]*ratelimit.RateLimiter
 			for i := range both {
 				rl, _, err := ratelimit.NewOverFake(fake, cfg)

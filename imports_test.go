@@ -111,14 +111,14 @@ var importRules = map[string][]string{
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money", // in its tests
 	},
-	"internal/sharedlog/sharedlogtest": {
+	"internal/test/fakestore": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
 	"internal/instruments":     {modulePath, modulePath + "/money"},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
-		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
+		modulePath + "/internal/sharedlog", modulePath + "/internal/test/fakestore",
 		modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
 		"modernc.org/sqlite",
@@ -234,7 +234,7 @@ var importRules = map[string][]string{
 		modulePath + "/keyed", modulePath + "/limit",
 	},
 	"internal/test/lives": {
-		modulePath, modulePath + "/money", modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
+		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
 	},
 	"internal/test/piecetest":    {},
 	"internal/test/racetest":     {},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // schedule is random calls that wait for several models, in classes and flows.
@@ -169,7 +169,7 @@ func playSchedule(t *testing.T, seed uint64, most int, open func(*testing.T, rat
 // The same over three limiters that share a log, in memory or on another machine; one of them joins
 // later.
 func TestSharedSchedulesEnd(t *testing.T) {
-	overFakes(t, times(60, 10, 20_000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(60, 10, 20_000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		playSchedule(t, uint64(seed), 4, func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
 			var rl *ratelimit.RateLimiter
 			var err error

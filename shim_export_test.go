@@ -1,12 +1,12 @@
 package ratelimit
 
-import "dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+import "dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 
-// NewOverFake stands in until shared limiters are back.
-func NewOverFake(_ *sharedlogtest.Fake, cfg Config) (rl *RateLimiter, process int64, err error) {
-	rl, err = newLimiter(cfg)
-	if err == nil {
-		rl.teller.begin()
+// NewOverFake returns a limiter over a store in memory, and the number of its process there.
+func NewOverFake(s *fakestore.Fake, cfg Config) (rl *RateLimiter, process int64, err error) {
+	cfg.Store = s
+	if rl, err = NewWithConfig(cfg); err == nil {
+		process = rl.shared.process
 	}
-	return rl, 0, err
+	return rl, process, err
 }

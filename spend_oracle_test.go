@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -470,7 +470,7 @@ func TestSpendOracleStore(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			playSpend(t, seed, 3, 600, func(cfg *ratelimit.Config) {
-				cfg.FilePath, cfg.Store, cfg.HoldTTL = "", sharedlogtest.NewFake(), time.Duration(seed%2)*time.Hour
+				cfg.FilePath, cfg.Store, cfg.HoldTTL = "", fakestore.New(), time.Duration(seed%2)*time.Hour
 				cfg.LeaseTTL = 1000 * time.Hour
 			})
 		})

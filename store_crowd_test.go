@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
@@ -30,7 +30,7 @@ func TestStoreRush(t *testing.T) {
 
 // crowds has crowds of several sizes use a log in memory, at once and with what a network takes.
 func crowds(t *testing.T, run func(*testing.T, *sharedoracle.Crowd)) {
-	overFakes(t, times(4, 2, 400), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(4, 2, 400), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		if seed%4 > 0 {
 			fake.Before = func(int64) error {
 				time.Sleep(time.Duration(rand.IntN(100*(seed%4))) * time.Microsecond)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // A limiter that comes back from an outage as another one takes it out of the lines has its
@@ -28,7 +28,7 @@ func TestOutageLeavesNoPlacesBehind(t *testing.T) {
 func outageWithWaiters(t *testing.T) {
 	const limiters, callers, outage = 3, 3, 30 * time.Second
 	quotas := map[string]ratelimit.ModelQuota{"m": {MaxRPM: 120, Burst: 500 * time.Millisecond}}
-	fake := sharedlogtest.NewFake()
+	fake := fakestore.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	var passed atomic.Int32
 	var under sync.WaitGroup

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // A limiter that asked nothing for long catches up, although events that it never heard of were
@@ -22,7 +22,7 @@ func TestStoreAfterIdleness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
+				fake := fakestore.New()
 				cfg := ratelimit.Config{
 					Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPD: 1000}, "other": {}},
 					OnError: func(err error) { t.Errorf("reported: %v", err) },

@@ -7,21 +7,21 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
 // Several limiters of one store take random turns. Each of them then says what one limiter alone
 // says after all of it.
 func TestStoreIsOneLimiter(t *testing.T) {
-	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		sharedoracle.New(t, storeSetup(seed, fake)).Run(400)
 	})
 }
 
 // The same where Commits conflict and fail, before or after they were written.
 func TestStoreIsOneLimiterWhateverConflicts(t *testing.T) {
-	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		fake.Lonely = true // one limiter alone has the whole quota
 		s := sharedoracle.New(t, storeSetup(seed, fake))
 		trouble := makeTrouble(s, fake)
@@ -35,7 +35,7 @@ func TestStoreIsOneLimiterWhateverConflicts(t *testing.T) {
 // The same with calls that wait, some of them for hours, for several models, and with limits that
 // spread calls or that others use, too.
 func TestStoreIsOneLimiterWide(t *testing.T) {
-	overFakes(t, times(8, 2, 500), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(8, 2, 500), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		setup := storeSetup(seed, fake)
 		setup.Wide, setup.Grain, setup.Near = true, 701*time.Millisecond, sharedHandOver
 		setup.Sleep = func(d time.Duration) { time.Sleep(d % (3 * time.Hour)) } // waiters ask now and then
@@ -45,7 +45,7 @@ func TestStoreIsOneLimiterWide(t *testing.T) {
 
 // What the limiters of a store say of quotas is what one limiter alone says.
 func TestStoreQuotasAreThoseOfOneLimiterWhateverConflicts(t *testing.T) {
-	overFakes(t, times(12, 4, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(12, 4, 1000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		fake.Lonely = true
 		s := sharedoracle.New(t, storeSetup(seed, fake))
 		makeQuotaTrouble(s, fake)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 func overStore(t *testing.T, store ratelimit.Store, cfg ratelimit.Config) *ratelimit.RateLimiter {
@@ -35,12 +35,12 @@ func TestStoreBesideOthers(t *testing.T) {
 		{ratelimit.Config{Backend: "sqlite"}, `Backend "sqlite"`},
 		{ratelimit.Config{Durability: "power"}, `Durability "power"`},
 	} {
-		tt.cfg.Store = sharedlogtest.NewFake()
+		tt.cfg.Store = fakestore.New()
 		if _, err := ratelimit.NewWithConfig(tt.cfg); err == nil || !strings.Contains(err.Error(), "Store and "+tt.want) {
 			t.Errorf("%s: %v", tt.want, err)
 		}
 	}
-	cfg := ratelimit.Config{Store: sharedlogtest.NewFake()}
+	cfg := ratelimit.Config{Store: fakestore.New()}
 	if _, err := ratelimit.NewWithSQLiteConfig("state.db", cfg); err == nil || !strings.Contains(err.Error(), `"state.db"`) {
 		t.Errorf("a database beside it: %v", err)
 	}
@@ -69,7 +69,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
+				fake := fakestore.New()
 				var all []*ratelimit.RateLimiter
 				for range 3 {
 					all = append(all, overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}))
@@ -118,7 +118,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 // A share is of what is left, and grows as what was charged before leaves the window.
 func TestStoreShareGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake := sharedlogtest.NewFake()
+		fake := fakestore.New()
 		cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}}
 		first, _ := overStore(t, fake, cfg), overStore(t, fake, cfg)
 		for range 10 {
@@ -141,7 +141,7 @@ func TestStoreShareGrows(t *testing.T) {
 func TestStoreFailClosed(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			fake, fails := sharedlogtest.NewFake(), false
+			fake, fails := fakestore.New(), false
 			fail := func(int64) error {
 				if fails {
 					fake.Fail(errors.New("made up"))
@@ -185,7 +185,7 @@ func TestStoreWithAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, 30 * time.Millisecond} {
 		t.Run(ahead.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
+				fake := fakestore.New()
 				fake.Ahead = ahead
 				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}, "cooled": {}}}
 				first := overStore(t, fake, cfg)
@@ -223,7 +223,7 @@ func TestStoreSharesBurstWhileDown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
+				fake := fakestore.New()
 				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}
 				var all []*ratelimit.RateLimiter
 				for range 3 {
@@ -264,7 +264,7 @@ func TestStoreSharesBurstWhileDown(t *testing.T) {
 // limiter that has not heard of that when the log loses its end.
 func TestStoreForkedAfterAFold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake := sharedlogtest.NewFake()
+		fake := fakestore.New()
 		cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPD: 1000}}}
 		one, two := overStore(t, fake, cfg), overStore(t, fake, cfg)
 		for range 100 {

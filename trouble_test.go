@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
@@ -16,7 +16,7 @@ import (
 type trouble struct{ conflicts, failures int }
 
 // makeTrouble has a session's log conflict and fail.
-func makeTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) *trouble {
+func makeTrouble(s *sharedoracle.Session, fake *fakestore.Fake) *trouble {
 	made := new(trouble)
 	random := rand.New(rand.NewPCG(s.Random.Uint64(), 7))
 	within, session := false, goroutine()
@@ -46,7 +46,7 @@ func makeTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) *trouble {
 }
 
 // makeQuotaTrouble has others change quotas before a step is written, and has steps fail.
-func makeQuotaTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) {
+func makeQuotaTrouble(s *sharedoracle.Session, fake *fakestore.Fake) {
 	within, session := false, goroutine()
 	fail := func(when string) error {
 		if goroutine() == session && !s.Calm() && !within && s.Random.IntN(15) == 0 {

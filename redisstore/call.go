@@ -77,7 +77,7 @@ func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error))
 			s.reroute()
 		}
 		if !passes || time.Until(end) <= pause || l.sleep(ctx, pause) != nil {
-			return value, err
+			return value, s.explain(ctx, err)
 		}
 	}
 }
@@ -92,8 +92,8 @@ func patiently[T any](ctx context.Context, s *Store, closed <-chan struct{}, f f
 		if err == nil || isFinal(err) {
 			return value, err
 		}
-		if cause == nil || !isTimeout(err) {
-			cause = err
+		if told := s.explain(context.WithoutCancel(ctx), err); cause == nil || told != err || !isTimeout(err) {
+			cause = told
 		}
 		s.reroute()
 		select {
@@ -112,6 +112,24 @@ func isFinal(err error) bool {
 	answered, passes := isAnswer(err)
 	var certificate *tls.CertificateVerificationError
 	return answered && !passes || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed) || errors.As(err, &certificate)
+}
+
+// explainFor is how long it may take to find out why a call had no answer.
+const explainFor = 15 * time.Millisecond
+
+// explain returns why there was no answer in time, if the server cannot be connected to: go-redis
+// tries that again and again, and then says that the time was over. It returns other errors as they
+// are, and that one if the call ended for its caller.
+func (s *Store) explain(ctx context.Context, err error) error {
+	if !isTimeout(err) || ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainFor)
+	defer cancel()
+	if cause := s.settings.dial(ctx); cause != nil && !isTimeout(cause) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
 }
 
 // isTimeout reports whether an error says no more than that there was no answer in time.

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -16,30 +17,51 @@ type settings struct {
 	heeds         bool          // the client heeds the deadlines of contexts
 	readsReplicas bool          // the client sends commands that only read to replicas
 	longestBlock  time.Duration // of a read that waits, within the client's timeout
+
+	// dial connects to the server, and closes that. It finds out why calls have no answer.
+	dial func(context.Context) error
 }
 
 // idleBlock is how long a read waits at the server.
 const idleBlock = time.Second
 
 func settingsOf(client redis.UniversalClient) settings {
-	s := settings{address: "its server", longestBlock: idleBlock}
+	s := settings{address: "its server", longestBlock: idleBlock, dial: dialing(nil, "")}
 	timeout := time.Duration(0)
 	switch client := client.(type) {
 	case *redis.Client:
 		o := client.Options()
 		s.address, s.heeds, timeout = o.Addr, o.ContextTimeoutEnabled, o.ReadTimeout
+		s.dial = dialing(o.Dialer, o.Network, o.Addr)
 		if s.address == "FailoverClient" { // as go-redis calls it
 			s.address = "the master of Sentinel"
 		}
 	case *redis.ClusterClient:
 		o := client.Options()
 		s.address, s.heeds, timeout = strings.Join(o.Addrs, ","), o.ContextTimeoutEnabled, o.ReadTimeout
+		s.dial = dialing(o.Dialer, "tcp", o.Addrs...)
 		s.readsReplicas = o.ReadOnly || o.RouteByLatency || o.RouteRandomly
 	}
 	if timeout > 0 {
 		s.longestBlock = max(min(idleBlock, timeout/2), time.Millisecond)
 	}
 	return s
+}
+
+// dialing returns a function that connects to any of the addresses.
+func dialing(dial func(ctx context.Context, network, address string) (net.Conn, error), network string, addresses ...string) func(context.Context) error {
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	return func(ctx context.Context) (err error) {
+		for _, address := range addresses {
+			var c net.Conn
+			if c, err = dial(ctx, network, address); err == nil {
+				return c.Close()
+			}
+		}
+		return err
+	}
 }
 
 // examine asks the server what it is.
