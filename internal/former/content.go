@@ -116,8 +116,11 @@ func (c *Content) Tell(e *Event) (err error) {
 			c.Pools[e.Model] = models
 		}
 	case Classes:
-		if e.Model == "" {
-			c.Classes = e.Text
+		if e.Model != "" {
+			break // how far a line was: nobody waits in it any more
+		}
+		if c.Classes = e.Text; e.Text != "" {
+			_, err = state.ParseClasses(e.Text)
 		}
 	}
 	if err != nil {

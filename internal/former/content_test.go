@@ -239,6 +239,9 @@ func TestTell(t *testing.T) {
 			t.Errorf("quota %q is accepted", text)
 		}
 	}
+	if err := tell(Classes, "", "[]"); err == nil {
+		t.Error("classes that are none are accepted")
+	}
 }
 
 func TestDamagedEvents(t *testing.T) {

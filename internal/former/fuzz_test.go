@@ -58,7 +58,7 @@ func FuzzEvents(f *testing.F) {
 			e.HasDay = b.byte()&1 == 1
 			e.Day = state.DayUsage{Start: now.Wall - b.number()*second, Count: b.number(), Tokens: b.number()}
 			if c.Add(&e) != nil || c.Tell(&e) != nil {
-				continue
+				return
 			}
 			c.Processes[e.Process] = Process{Silent: max(b.number(), 0) * second, Lease: b.number() * second}
 			for name, said := range c.Said {
