@@ -18,13 +18,14 @@ type charge struct {
 	tokens.Count
 	isRequest bool
 	gone      bool // taken back, or forgotten
+	slot      bool // of a reservation that holds one
 }
 
 // minute is all charges, and the reservations that nobody has ended.
 type minute struct {
 	charges []*charge
+	room    []charge // for the next ones
 	open    map[key]*charge
-	slots   map[key]bool      // those of open that hold one
 	names   map[string]string // of models, each once
 }
 
@@ -58,10 +59,8 @@ func (m *minute) add(e *Event, at, cut int64) {
 			c.gone = c.gone || e.Model == "" || c.model == e.Model
 		}
 	case Gone:
-		for k := range m.slots {
-			if k.process == e.Ref {
-				delete(m.slots, k)
-			}
+		for k, c := range m.open {
+			c.slot = c.slot && k.process != e.Ref
 		}
 	}
 }
@@ -74,7 +73,12 @@ func (m *minute) insert(e *Event, at int64) *charge {
 		}
 		model, m.names[e.Model] = e.Model, e.Model
 	}
-	c := &charge{model: model, key: key{e.Process, e.N}, at: at, Count: e.Count, isRequest: e.Requests > 0}
+	if len(m.room) == 0 {
+		m.room = make([]charge, 512)
+	}
+	c := &m.room[0]
+	m.room = m.room[1:]
+	*c = charge{model: model, key: key{e.Process, e.N}, at: at, Count: e.Count, isRequest: e.Requests > 0}
 	if e.Kind == Reserve {
 		c.class = e.Text
 	}
@@ -88,10 +92,10 @@ func (m *minute) begin(k key, c *charge) {
 		return
 	}
 	if m.open == nil {
-		m.open, m.slots = make(map[key]*charge), make(map[key]bool)
+		m.open = make(map[key]*charge)
 	}
-	c.key = k
-	m.open[k], m.slots[k] = c, true
+	c.key, c.slot = k, true
+	m.open[k] = c
 }
 
 // end settles a reservation. Also one that has lost its slot is settled: its process lives, and was
@@ -107,6 +111,6 @@ func (m *minute) end(how Kind, k key, used tokens.Count) {
 	case Cancel:
 		c.gone = true
 	}
+	c.slot = false
 	delete(m.open, k)
-	delete(m.slots, k)
 }

@@ -63,7 +63,7 @@ func (t *taking) tell(c *charge) {
 // isOpen reports whether a charge is that of an open call of a process that may live.
 func (t *taking) isOpen(c *charge) bool {
 	_, lives := t.Processes[c.process]
-	return lives && t.minute.slots[c.key] && t.minute.open[c.key] == c
+	return lives && c.slot
 }
 
 // usages returns what all models and pools have used, those that were used last at the end: the
