@@ -255,3 +255,24 @@ func TestDamagedEvents(t *testing.T) {
 		}
 	}
 }
+
+// A call has charged its model and its pools by events of their own.
+func TestPools(t *testing.T) {
+	l, pool := newLog(t), state.PoolName("p")
+	l.Quotas[pool], l.Pools[pool] = state.Quota{MaxTPM: 100}, []string{"m"}
+	l.Processes[1] = Process{Lease: 10 * second}
+	l.reserve(7)
+	for _, name := range []string{pool, state.PoolName("taken back")} {
+		l.add(Event{Kind: Reserve, Model: name, Requests: 1, Count: tokens.Count{Input: 7}}, 10)
+	}
+	s := l.state()
+	if m, p := count(s, "m"), count(s, pool); m != "1 7 1" || p != "1 7 1" {
+		t.Errorf("counts %s, and of the pool %s", m, p)
+	}
+	if a := s.Engine.Account(state.PoolName("taken back")); a != nil {
+		t.Errorf("a pool that was taken back: %+v", a.Usage())
+	}
+	if is, ok := s.Engine.Catalog.Pool(pool); !ok || is.Quota.MaxTPM != 100 || len(is.Members) != 1 {
+		t.Errorf("the pool is %+v", is)
+	}
+}
