@@ -135,6 +135,14 @@ var importRules = map[string][]string{
 		modulePath + "/internal/wire",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
 	},
+	"internal/former": {
+		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/clock",
+		modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/errtext",
+		modulePath + "/internal/fleet", modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
+		modulePath + "/internal/tokens",
+		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
+	},
 	"internal/replica": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
 		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
@@ -218,8 +226,10 @@ var importRules = map[string][]string{
 	"internal/test/doctest":      {},
 	"internal/test/fakeprovider": {},
 	"internal/test/figure":       {modulePath + "/limit"},
-	"internal/test/formertest":   {},
-	"internal/test/housetest":    {},
+	"internal/test/formertest": {
+		modulePath + "/internal/account", modulePath + "/internal/fleet", modulePath + "/internal/state", modulePath + "/money",
+	},
+	"internal/test/housetest": {},
 	"internal/test/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},

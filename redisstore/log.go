@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
@@ -25,6 +26,8 @@ type Log struct {
 	crew     *crew
 	keepAt   atomic.Int64 // when the keys are to be kept anew, in UnixNano
 	reportAt atomic.Int64 // when missing replicas may be reported again
+
+	learned map[string]state.Answers // see Learned
 }
 
 var _ store.Log = (*Log)(nil)
