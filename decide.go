@@ -145,13 +145,21 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 }
 
 func (rl *RateLimiter) decide(d *Decision, req *Request) {
+	var t engine.Target
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(req.Model); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
-		rl.decideRLocked(d, req, &t, now)
+	if now, ok := rl.lookRLocked(req.Model, &t); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
+		if !rl.passesRLocked(d, req, &t, now) {
+			rl.decideRLocked(d, req, &t, now)
+		}
 		rl.mu.RUnlock()
 		return
 	}
 	rl.mu.RUnlock()
+	rl.decideLocked(d, req)
+}
+
+// decideLocked is decide where something has to be brought in order first.
+func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterLocked(req.Model)
@@ -160,6 +168,23 @@ func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	}
 	rl.decideRLocked(d, req, &t, now)
 	rl.leaveLocked(now)
+}
+
+// passesRLocked is decideRLocked for a request of which no look at each limit is needed to say that it
+// passes. It is false for others.
+func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
+	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+	if !t.Account.IsShown() {
+		return false
+	}
+	if passes, _ := rl.engine.Passes(t, &cost, rl.span(), now); !passes {
+		return false
+	}
+	d.Allowed, d.Model = true, req.Model
+	code, reason := verdict.PassedBy(t.Account)
+	d.Code, d.Reason = DecisionCode(code), reason
+	rl.statsRLocked(&d.Stats, t.Account, now)
+	return true
 }
 
 // depends reports whether the decision on a request depends on what its model has used.

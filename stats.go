@@ -72,8 +72,9 @@ func (s *ModelStats) used() [state.InFlight]int {
 // Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
 // zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
+	var t engine.Target
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(model); ok && !rl.isStaleRLocked(t.Account, now) {
+	if now, ok := rl.lookRLocked(model, &t); ok && !rl.isStaleRLocked(t.Account, now) {
 		rl.statsRLocked(&stats, t.Account, now)
 		rl.mu.RUnlock()
 		return stats

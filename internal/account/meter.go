@@ -26,8 +26,14 @@ func newMeter(day *Day) Meter {
 
 // DayUsed returns the requests and the tokens of the day at a time, and when that day ends.
 func (m *Meter) DayUsed(wall int64) (requests, tokens int, end int64) {
-	day, over := m.day.at(wall)
-	if over || m.days != m.day.serial {
+	day := m.day.Span
+	if !day.Holds(wall) {
+		var over bool
+		if day, over = m.day.at(wall); over {
+			return 0, 0, day.End
+		}
+	}
+	if m.days != m.day.serial {
 		return 0, 0, day.End
 	}
 	return max(m.usage.DayCount, 0), max(m.usage.DayTokens, 0), day.End

@@ -80,7 +80,7 @@ func readAll(l *rand.Rand, e *engine.Engine, now account.Now) {
 		a.Found.View(now).Found(now.Instant)
 		a.Spend.OfDay(now.Wall)
 		a.LastAt()
-		e.TargetOf(a, a.Name)
+		e.FindPools(&engine.Target{Account: a, Counted: a.Name, Asked: a.Name})
 	}
 	for range e.Open {
 	}
