@@ -180,11 +180,16 @@ func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target
 	if passes, _ := rl.engine.Passes(t, &cost, rl.span(), now); !passes {
 		return false
 	}
-	d.Allowed, d.Model = true, req.Model
-	code, reason := verdict.PassedBy(t.Account)
-	d.Code, d.Reason = DecisionCode(code), reason
+	d.pass(t.Account)
+	d.Model = req.Model
 	rl.statsRLocked(&d.Stats, t.Account, now)
 	return true
+}
+
+// pass has the decision be that requests of an account pass.
+func (d *Decision) pass(a *account.Account) {
+	code, reason := verdict.PassedBy(a)
+	d.Allowed, d.Code, d.Reason = true, DecisionCode(code), reason
 }
 
 // depends reports whether the decision on a request depends on what its model has used.
@@ -210,16 +215,22 @@ func (rl *RateLimiter) by(a asking) engine.By {
 
 // askRLocked returns what a request asks of the engine.
 func (rl *RateLimiter) askRLocked(req *Request, t *engine.Target) engine.Request {
-	r := engine.Request{Target: *t, Tokens: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
-	if rl.pricing != nil {
-		r.Most, r.Priced = rl.mostRLocked(t, r.Tokens, req.BilledOutput)
-	}
-	if t.Account.Has(account.Unknown) {
-		rl.judgeUnknownRLocked(&r)
-	} else if !t.Account.IsShown() {
-		rl.checkAgeRLocked(t.Counted)
-	}
+	r := engine.Request{Target: *t}
+	rl.askForRLocked(&r, req)
 	return r
+}
+
+// askForRLocked fills in what a request asks of its target.
+func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
+	r.Tokens = tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
+	if rl.pricing != nil {
+		r.Most, r.Priced = rl.mostRLocked(&r.Target, r.Tokens, req.BilledOutput)
+	}
+	if r.Account.Has(account.Unknown) {
+		rl.judgeUnknownRLocked(r)
+	} else if !r.Account.IsShown() {
+		rl.checkAgeRLocked(r.Counted)
+	}
 }
 
 // fillRLocked makes a verdict a Decision, with the usage of the model that it is on.

@@ -141,7 +141,7 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 	if a.CoolUntil > now.Wall {
 		s.CooldownUntil = time.Unix(0, a.CoolUntil)
 	}
-	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View(now).Found(now.Instant)
+	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View().Found(now.Instant)
 	if u := reportsOf(a, now); u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
 		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount

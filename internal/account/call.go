@@ -55,6 +55,23 @@ func (c *Call) Charges(yield func(*Charge) bool) {
 	}
 }
 
+// Len returns how many charges there are, and Charge the i-th of them: what Charges visits, for those
+// who do that with each call.
+func (c *Call) Len() int {
+	if c.first.Meter == nil {
+		return 0
+	}
+	return 1 + len(c.more)
+}
+
+// Charge returns the i-th charge.
+func (c *Call) Charge(i int) *Charge {
+	if i == 0 {
+		return &c.first
+	}
+	return &c.more[i-1]
+}
+
 // IsCounted reports whether any account was charged.
 func (c *Call) IsCounted() bool { return c.first.Meter != nil }
 
@@ -124,8 +141,8 @@ func (c *Call) End(how How, used tokens.Count, cost money.Amount, now Now, span 
 	if how == Committed {
 		c.Cost = cost
 	}
-	for charge := range c.Charges {
-		charge.end(c, how, used, now, span)
+	for i := range c.Len() {
+		c.Charge(i).end(c, how, used, now, span)
 	}
 }
 

@@ -31,7 +31,7 @@ func (i *Item) passesIn(left int64, now account.Now) bool {
 	if a.Has(account.Unknown|account.Unlimited) || i.Full {
 		return true
 	}
-	if a.Has(account.Adapts) && a.Found.View(now).OpensAtBest(a.InFlight-a.Open.Arrived) > now.Instant+left {
+	if a.Has(account.Adapts) && a.Found.View().OpensAtBest(a.InFlight-a.Open.Arrived) > now.Instant+left {
 		return false
 	}
 	u := usage{Account: a, ask: &i.Ask, now: now}
