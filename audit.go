@@ -129,8 +129,8 @@ func (rl *RateLimiter) auditOfLocked(a *account.Account) *audit.Sums {
 // a call that only pools have counted had no place.
 func (rl *RateLimiter) auditLocked(c *account.Call, add func(*audit.Sums)) {
 	counts := false
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil {
+	for i := range c.Len() {
+		if a := c.Charge(i).Account(); a != nil {
 			add(rl.auditOfLocked(a))
 			counts = true
 		}
