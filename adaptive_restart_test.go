@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 // adaptiveLearned has a limiter find limits of "m" and "slots" above those of the start, each
@@ -168,7 +169,7 @@ func TestAdaptiveFileWithoutFound(t *testing.T) {
 			rl.RecordUsage("m", 5, 6)
 			adaptiveCatchUp(t, rl)
 			if backend == "yaml" {
-				if text := yamlRead(t, cfg.FilePath); strings.Contains(text, "found") || strings.Contains(text, "adaptive") {
+				if text := statefile.Read(t, cfg.FilePath); strings.Contains(text, "found") || strings.Contains(text, "adaptive") {
 					t.Errorf("a file of known limits says %s", text)
 				}
 			}
@@ -258,7 +259,7 @@ func TestAdaptiveMaliciousFile(t *testing.T) {
 		rl := adaptiveOpen(t, cfg)
 		adaptiveLearned(t, rl)
 		adaptiveCatchUp(t, rl)
-		text := yamlRead(t, cfg.FilePath)
+		text := statefile.Read(t, cfg.FilePath)
 		begins := strings.Index(text, "found")
 		if begins < 0 {
 			t.Fatalf("the file has no section found:\n%s", text)

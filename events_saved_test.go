@@ -11,6 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/persist"
 )
 
 func TestEventsOfSaves(t *testing.T) {
@@ -36,7 +37,7 @@ func TestEventsOfSaves(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state")
 			synctest.Test(t, func(t *testing.T) {
 				w := witnessOf(t)
-				rl := autosavedBy(t, ratelimit.Config{
+				rl := persist.Saving(t, ratelimit.Config{
 					Backend: backend, FilePath: path, Events: w, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
 				})
 				rl.RecordUsage("m", 1, 1)
@@ -56,8 +57,8 @@ func TestEventsOfSavesThatFail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	synctest.Test(t, func(t *testing.T) {
 		w := witnessOf(t)
-		rl := autosavedBy(t, ratelimit.Config{FilePath: path, Events: w, AutoPersist: ratelimit.AutoPersist{Delay: time.Second}})
-		remove := obstacle(t, path)
+		rl := persist.Saving(t, ratelimit.Config{FilePath: path, Events: w, AutoPersist: ratelimit.AutoPersist{Delay: time.Second}})
+		remove := persist.Obstacle(t, path)
 		err := rl.Persist()
 		synctest.Wait()
 		all := w.take()

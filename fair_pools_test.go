@@ -14,6 +14,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/persist"
 )
 
 // hasInvalid reports whether a pool has a quota that no file takes.
@@ -101,7 +102,7 @@ func (s *poolLife) play(steps int) {
 	}
 	s.compare()
 	for _, rl := range s.limiters {
-		closeLimiter(s.T, rl)
+		persist.Close(s.T, rl)
 	}
 }
 

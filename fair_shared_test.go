@@ -11,6 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/persist"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
@@ -37,11 +38,11 @@ func openThree(t *testing.T, overFile bool, cfg ratelimit.Config) (limiters []*r
 	}
 	t.Cleanup(func() {
 		for _, rl := range limiters {
-			closeLimiter(t, rl)
+			persist.Close(t, rl)
 		}
 	})
 	return limiters, func(i int, cfg ratelimit.Config) {
-		closeLimiter(t, limiters[i])
+		persist.Close(t, limiters[i])
 		limiters[i] = open(cfg)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/persist"
 )
 
 // poolTwins are two limiters for which all is done twice: the first has a quota for model "m", the
@@ -249,7 +250,7 @@ func TestFairPoolIsLikeAQuota(t *testing.T) {
 					s.compare()
 				}
 				for _, rl := range s.rl {
-					closeLimiter(t, rl)
+					persist.Close(t, rl)
 				}
 			})
 		})

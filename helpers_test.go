@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"iter"
 	"log"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,6 +21,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 // backends are those of this build.
@@ -54,7 +53,7 @@ func TestMain(m *testing.M) {
 	if !asked {
 		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
 	}
-	setTemp()
+	statefile.RealTemp()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // of limiters without OnError
 	log.SetOutput(os.Stderr)
 	removeHome := setHome()
@@ -62,14 +61,6 @@ func TestMain(m *testing.M) {
 	removeHome()
 	removeExamples()
 	os.Exit(status)
-}
-
-// setTemp has no symbolic link on the way to the temporary files, as macOS has one: errors name the
-// file that the link leads to, and tests compare that with their paths.
-func setTemp() {
-	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
-		os.Setenv("TMPDIR", temp)
-	}
 }
 
 // setHome has limiters without a FilePath make their folder elsewhere than in the user's home.
@@ -122,17 +113,12 @@ func newLimiterWith(tb testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter 
 	return rl
 }
 
-// longRun reports whether the long form of the tests is asked for.
-func longRun() bool { return os.Getenv("RATELIMIT_LONG") != "" }
-
-// times is how often a test does something: short in the usual run, at least least under the race
-// detector, which makes it ten times as slow, and long with RATELIMIT_LONG.
-func times(short, least, long int) int {
-	if longRun() {
-		return long
-	}
-	return min(short, max(least, short/racetest.Factor))
-}
+// How long tests are.
+var (
+	longRun   = racetest.Long
+	times     = racetest.Times
+	manySeeds = racetest.Seeds
+)
 
 // overFakes runs a test for each of many seeds beside each other, each in a bubble and over a
 // log in memory of its own.
@@ -143,26 +129,6 @@ func overFakes(t *testing.T, seeds int, run func(t *testing.T, seed int, fake *s
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { run(t, seed, sharedlogtest.NewFake()) })
 		})
-	}
-}
-
-// manySeeds returns n seeds, four at most under the race detector, which are always the same, and
-// with RATELIMIT_LONG two hundred times as many others.
-func manySeeds(t *testing.T, n uint64) iter.Seq[uint64] {
-	first := uint64(0)
-	if racetest.Factor > 1 {
-		n = min(n, 4)
-	}
-	if longRun() {
-		first, n = rand.Uint64(), 200*n
-		t.Logf("seeds from %d", first)
-	}
-	return func(yield func(uint64) bool) {
-		for i := range n {
-			if !yield(first + i) {
-				return
-			}
-		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/persist"
 )
 
 // saysOf is what is said of a model: nil for nothing.
@@ -290,7 +291,7 @@ func (l *life) step() {
 		}
 		if l.random.IntN(2) == 0 {
 			l.say("another limiter")
-			closeLimiter(l.t, l.rl)
+			persist.Close(l.t, l.rl)
 			l.open()
 		}
 	}
@@ -315,7 +316,7 @@ func TestQuotaPrecedenceIsThatOfTheModel(t *testing.T) {
 						}
 					}
 				}
-				closeLimiter(t, l.rl)
+				persist.Close(t, l.rl)
 			})
 		}
 	}

@@ -1,0 +1,112 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+// YAML returns a limiter without quotas that keeps its state in path.
+func YAML(t testing.TB, path string) *ratelimit.RateLimiter {
+	t.Helper()
+	return With(t, ratelimit.Config{FilePath: path, Providers: []ratelimit.Provider{ratelimit.ProviderLocal}})
+}
+
+// With returns a limiter of a configuration.
+func With(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	rl, err := ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rl
+}
+
+// Saving returns a limiter without quotas that saves by itself. Config.OnError is told of the store
+// alone.
+func Saving(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	cfg.Providers = []ratelimit.Provider{ratelimit.ProviderLocal}
+	cfg.OnError = ofTheStore(cfg.OnError)
+	return With(t, cfg)
+}
+
+// ofTheStore returns a function that passes the errors of the state file to onError, and drops
+// those that tell of models without a quota.
+func ofTheStore(onError func(error)) func(error) {
+	if onError == nil {
+		return nil
+	}
+	return func(err error) {
+		if !errors.As(err, new(*ratelimit.UnknownModelError)) && !errors.Is(err, ratelimit.ErrUnknownProvider) {
+			onError(err)
+		}
+	}
+}
+
+// Obstacle keeps a YAML file from being written, until it is removed.
+func Obstacle(t testing.TB, path string) (remove func()) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Save has a limiter persist what it has.
+func Save(t testing.TB, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	if err := rl.Persist(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Load has a limiter load what its file has.
+func Load(t testing.TB, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	if err := rl.Load(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Close closes a limiter.
+func Close(t testing.TB, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	if err := rl.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Text shows a state, with times in UTC and without what is not exported.
+func Text(state map[string]*ratelimit.UsageStats) string {
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+	var b strings.Builder
+	for _, model := range slices.Sorted(maps.Keys(state)) {
+		stats := state[model]
+		if stats == nil {
+			fmt.Fprintf(&b, "%q nil\n", model)
+			continue
+		}
+		fmt.Fprintf(&b, "%q day %s %d\n", model, at(stats.DayStart), stats.DayCount)
+		for _, request := range stats.Requests {
+			fmt.Fprintf(&b, "\trequest %s\n", at(request))
+		}
+		for _, e := range stats.Tokens {
+			fmt.Fprintf(&b, "\ttokens %s %d\n", at(e.Time), e.Count)
+		}
+	}
+	return b.String()
+}
