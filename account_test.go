@@ -14,7 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/persist"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -114,7 +114,7 @@ func TestQuotaPrecedence(t *testing.T) {
 					if err := rl.Persist(); err != nil {
 						t.Fatal(err)
 					}
-					persist.Close(t, rl)
+					limitertest.Close(t, rl)
 					cfg.LearnQuotas = s == restart
 					rl = newLimiterWith(t, cfg)
 					if err := rl.Load(); err != nil {
@@ -124,7 +124,7 @@ func TestQuotaPrecedence(t *testing.T) {
 				if got, ok := quotaOf(rl, model); got != tt.want || ok != (tt.want != q{}) {
 					t.Errorf("%+v, %t, want %+v", got, ok, tt.want)
 				}
-				persist.Close(t, rl)
+				limitertest.Close(t, rl)
 			})
 		}
 	}
@@ -145,7 +145,7 @@ func TestAccountQuotasAreRefusedAsAWhole(t *testing.T) {
 			if len(told) != 1 || !errors.Is(told[0], ratelimit.ErrInvalidQuota) || !strings.HasPrefix(told[0].Error(), "set account quotas: ") {
 				t.Errorf("%s: told %v", name, told)
 			}
-			persist.Close(t, rl)
+			limitertest.Close(t, rl)
 		})
 	}
 }

@@ -214,7 +214,7 @@ func TestReadConfigRefuses(t *testing.T) {
 		"on_error: a":      "line 1: on_error: unknown key",
 		"margin: 1s\nx: 1": "line 2: x: unknown key",
 		"quotas:\n  gpt-4o:\n    max_rpm: 500\n    max_rmp: 5": "line 4: quotas.gpt-4o.max_rmp: unknown key",
-		"auto_persist:\n  dealy: 1s":                           "line 2: auto_persist.dealy: unknown key",
+		"auto_persist:\n  dealy: 1s":                           "line 2: auto_limitertest.dealy: unknown key",
 		"margin: 250":                                          `line 1: margin: "250" is not a duration with its unit, such as 250ms`,
 		"max_queue: 1.5":                                       `line 1: max_queue: "1.5" is not an integer`,
 		"backend: redis":                                       `unknown backend: "redis"`,

@@ -11,7 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/test/persist"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 func TestEventsOfSaves(t *testing.T) {
@@ -37,7 +37,7 @@ func TestEventsOfSaves(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state")
 			synctest.Test(t, func(t *testing.T) {
 				w := witnessOf(t)
-				rl := persist.Saving(t, ratelimit.Config{
+				rl := limitertest.Saving(t, ratelimit.Config{
 					Backend: backend, FilePath: path, Events: w, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
 				})
 				rl.RecordUsage("m", 1, 1)
@@ -57,8 +57,8 @@ func TestEventsOfSavesThatFail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	synctest.Test(t, func(t *testing.T) {
 		w := witnessOf(t)
-		rl := persist.Saving(t, ratelimit.Config{FilePath: path, Events: w, AutoPersist: ratelimit.AutoPersist{Delay: time.Second}})
-		remove := persist.Obstacle(t, path)
+		rl := limitertest.Saving(t, ratelimit.Config{FilePath: path, Events: w, AutoPersist: ratelimit.AutoPersist{Delay: time.Second}})
+		remove := limitertest.Obstacle(t, path)
 		err := rl.Persist()
 		synctest.Wait()
 		all := w.take()

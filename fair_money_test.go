@@ -11,7 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/test/persist"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -112,7 +112,7 @@ func (s *spendLife) play(steps int) {
 	}
 	s.compare()
 	for _, rl := range s.limiters {
-		persist.Close(s.T, rl)
+		limitertest.Close(s.T, rl)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/test/persist"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
@@ -38,11 +38,11 @@ func openThree(t *testing.T, overFile bool, cfg ratelimit.Config) (limiters []*r
 	}
 	t.Cleanup(func() {
 		for _, rl := range limiters {
-			persist.Close(t, rl)
+			limitertest.Close(t, rl)
 		}
 	})
 	return limiters, func(i int, cfg ratelimit.Config) {
-		persist.Close(t, limiters[i])
+		limitertest.Close(t, limiters[i])
 		limiters[i] = open(cfg)
 	}
 }

@@ -19,31 +19,15 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
+	"dappco.re/go/core/go-ratelimit/money"
 )
-
-// backends are those of this build.
-var backends = []string{"yaml"}
-
-func init() {
-	if sqlitestate.Enabled {
-		backends = append(backends, "sqlite")
-	}
-}
 
 // sharedHandOver is how long it takes at most until a limiter learns that another one has
 // made room.
 const sharedHandOver = 50 * time.Millisecond
-
-// needSQLite skips a test of SQLite in a build without it.
-func needSQLite(t testing.TB) {
-	t.Helper()
-	if !sqlitestate.Enabled {
-		t.Skip("built without SQLite")
-	}
-}
 
 func TestMain(m *testing.M) {
 	// Tests that run in parallel wait for processes, locks and files more than they compute.
@@ -101,20 +85,13 @@ func newLimiter(tb testing.TB, quota ratelimit.ModelQuota) *ratelimit.RateLimite
 	return newLimiterWith(tb, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
 }
 
-func newLimiterWith(tb testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	tb.Helper()
-	if cfg.FilePath == "" {
-		cfg.FilePath = filepath.Join(tb.TempDir(), "ratelimits.yaml")
-	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return rl
-}
-
-// How long tests are.
 var (
+	backends       = limitertest.Backends()
+	needSQLite     = limitertest.NeedSQLite
+	newLimiterWith = limitertest.With
+	reserve        = limitertest.Reserve
+
+	// How long tests are.
 	longRun   = racetest.Long
 	times     = racetest.Times
 	manySeeds = racetest.Seeds
@@ -139,4 +116,18 @@ func jsonOf(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func addSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {
+	s.Calls++
+	s.InputTokens += input
+	s.OutputTokens += output
+	s.Money = s.Money.Add(amount)
+}
+
+func subSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {
+	s.Calls--
+	s.InputTokens -= input
+	s.OutputTokens -= output
+	s.Money = s.Money.Sub(amount)
 }

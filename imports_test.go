@@ -227,7 +227,7 @@ var importRules = map[string][]string{
 	"internal/test/lives": {
 		modulePath, modulePath + "/money", modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
 	},
-	"internal/test/persist": {
+	"internal/test/limitertest": {
 		modulePath, modulePath + "/money", modulePath + "/internal/sqlitestate", "gopkg.in/yaml.v3", "golang.org/x/sys/...",
 	},
 	"internal/test/piecetest":    {},

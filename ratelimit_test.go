@@ -22,7 +22,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/persist"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -466,21 +466,21 @@ func TestYAMLIsTheDocumented(t *testing.T) {
 	const name = "gemini-3-pro-preview"
 	at := time.Date(2026, 2, 20, 14, 32, 1, 123456789, time.UTC)
 	path := filepath.Join(t.TempDir(), "new", "folder", "state.yaml")
-	rl := persist.YAML(t, path)
+	rl := limitertest.YAML(t, path)
 	rl.Quotas[name] = ratelimit.ModelQuota{MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000}
 	rl.State[name] = &ratelimit.UsageStats{
 		Requests: []time.Time{at}, Tokens: []ratelimit.TokenEntry{{Time: at, Count: 1500}},
 		DayStart: time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), DayCount: 42,
 	}
-	persist.Save(t, rl)
+	limitertest.Save(t, rl)
 	lines := func(text string) []string { return strings.Fields(strings.ReplaceAll(text, "- ", "-\n")) }
 	if got, want := lines(statefile.Content(t, path)), lines(statefile.Sample); !slices.Equal(got, want) {
 		t.Errorf("the file is\n%s", statefile.Read(t, path))
 	}
-	again := persist.YAML(t, path)
-	persist.Load(t, again)
-	if !maps.Equal(again.Quotas, rl.Quotas) || persist.Text(again.State) != persist.Text(rl.State) {
-		t.Errorf("loaded %v and\n%s", again.Quotas, persist.Text(again.State))
+	again := limitertest.YAML(t, path)
+	limitertest.Load(t, again)
+	if !maps.Equal(again.Quotas, rl.Quotas) || limitertest.Text(again.State) != limitertest.Text(rl.State) {
+		t.Errorf("loaded %v and\n%s", again.Quotas, limitertest.Text(again.State))
 	}
 }
 
@@ -504,7 +504,7 @@ func TestLoadOfBadFiles(t *testing.T) {
 			if err := tt.place(path); err != nil {
 				t.Fatal(err)
 			}
-			if err := persist.YAML(t, path).Load(); (err != nil) != tt.fails || tt.fails && !errors.Is(err, ratelimit.ErrCorruptState) {
+			if err := limitertest.YAML(t, path).Load(); (err != nil) != tt.fails || tt.fails && !errors.Is(err, ratelimit.ErrCorruptState) {
 				t.Errorf("Load = %v", err)
 			}
 		})

@@ -15,15 +15,6 @@ import (
 )
 
 // reserve makes a reservation that must be admitted.
-func reserve(t *testing.T, rl *ratelimit.RateLimiter, model string, prompt, output int) *ratelimit.Reservation {
-	t.Helper()
-	r, d := rl.Reserve(model, prompt, output)
-	if r == nil || !d.Allowed {
-		t.Fatalf("Reserve(%q, %d, %d) = %+v", model, prompt, output, d)
-	}
-	return r
-}
-
 // wantUsed compares what a model has used with what is said as
 // "rpm/itpm+otpm/rpd/tpd/in flight".
 func wantUsed(t *testing.T, rl *ratelimit.RateLimiter, model, want string) {

@@ -4,17 +4,17 @@ package ratelimit_test
 
 import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/persist"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 type yamlState = map[string]*ratelimit.UsageStats
 
 var (
-	yamlLimiter = persist.YAML
-	yamlPersist = persist.Save
-	yamlLoad    = persist.Load
-	yamlText    = persist.Text
+	yamlLimiter = limitertest.YAML
+	yamlPersist = limitertest.Save
+	yamlLoad    = limitertest.Load
+	yamlText    = limitertest.Text
 	yamlWrite   = statefile.Write
 	yamlRead    = statefile.Read
 	yamlLitter  = statefile.Litter

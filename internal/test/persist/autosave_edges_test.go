@@ -12,6 +12,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 // SetQuota with a DayZone moves the usage of the current day to the current day of that zone, in
@@ -35,7 +36,7 @@ func TestAutoPersistFollowsTheZoneOfTheDay(t *testing.T) {
 						t.Error("memory: a sixth request may be sent")
 					}
 					time.Sleep(time.Hour)
-					Close(t, rl)
+					limitertest.Close(t, rl)
 					if found := inFile(t, backend, path); found.CanSend("m", 1) {
 						t.Errorf("the file: a sixth request may be sent; %+v", found.Stats("m"))
 					}
@@ -114,7 +115,7 @@ func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
 // Of several that close at once, none is told that all is well when what was left is
 // lost.
 func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
-	needSQLite(t)
+	limitertest.NeedSQLite(t)
 	t.Parallel()
 	nils := 0
 	for range 20 {
@@ -141,7 +142,7 @@ func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
 
 // SQLite alone would go on writing into a deleted file.
 func TestSQLiteNoticesThatItsFileIsGone(t *testing.T) {
-	needSQLite(t)
+	limitertest.NeedSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0
@@ -171,7 +172,7 @@ func TestSQLiteNoticesThatItsFileIsGone(t *testing.T) {
 		if err := os.Rename(path+".away", path); err != nil {
 			t.Fatal(err)
 		}
-		Close(t, rl)
+		limitertest.Close(t, rl)
 		if got := inFile(t, "sqlite", path).Stats("m").RPD; got != 2 {
 			t.Errorf("the file holds %d requests, want 2", got)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -33,7 +34,7 @@ func TestAutoPersistRetries(t *testing.T) {
 				t.Error("Persist succeeded")
 			}
 		})
-		remove := Obstacle(t, path)
+		remove := limitertest.Obstacle(t, path)
 		for range 400 { // changes go on
 			rl.RecordUsage("m", 1, 1)
 			time.Sleep(100 * time.Millisecond)
@@ -53,7 +54,7 @@ func TestAutoPersistRetries(t *testing.T) {
 		if got := inFile(t, "yaml", path).Stats("m").RPD; got != 400 {
 			t.Errorf("the file holds %d requests, want 400", got)
 		}
-		Close(t, rl)
+		limitertest.Close(t, rl)
 	})
 }
 
@@ -64,7 +65,7 @@ func TestAutoPersistBacksOff(t *testing.T) {
 		var reports []int
 		start := time.Now()
 		rl := reporting(t, "yaml", path, time.Second, func(error) { reports = append(reports, int(time.Since(start).Seconds())) })
-		remove := Obstacle(t, path)
+		remove := limitertest.Obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
@@ -83,7 +84,7 @@ func TestAutoPersistBacksOff(t *testing.T) {
 		if want := []int{1000}; !slices.Equal(s.at, want) {
 			t.Errorf("saved at %v ms after the failures, want %v", s.at, want)
 		}
-		Close(t, rl)
+		limitertest.Close(t, rl)
 	})
 }
 
@@ -93,7 +94,7 @@ func TestPersistAndRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
 		rl := reporting(t, "yaml", path, time.Second, nil)
-		remove := Obstacle(t, path)
+		remove := limitertest.Obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(1500 * time.Millisecond)
 		remove()
@@ -111,7 +112,7 @@ func TestPersistAndRetries(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		remove = Obstacle(t, path)
+		remove = limitertest.Obstacle(t, path)
 		if err := rl.Persist(); err == nil {
 			t.Fatal("Persist succeeded")
 		}
@@ -121,7 +122,7 @@ func TestPersistAndRetries(t *testing.T) {
 		if want := []int{1000}; !slices.Equal(s.at, want) {
 			t.Errorf("saved at %v ms, want %v", s.at, want)
 		}
-		Close(t, rl)
+		limitertest.Close(t, rl)
 	})
 }
 
@@ -129,7 +130,7 @@ func TestCloseReturnsTheErrorOfTheLastSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
 		rl := reporting(t, "yaml", path, time.Second, func(err error) { t.Errorf("reported what Close returns: %v", err) })
-		remove := Obstacle(t, path)
+		remove := limitertest.Obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		if err := rl.Close(); err == nil || !strings.HasPrefix(err.Error(), "close: persist: ") {
 			t.Errorf("Close returned %v", err)
@@ -139,7 +140,7 @@ func TestCloseReturnsTheErrorOfTheLastSave(t *testing.T) {
 		if _, err := os.Stat(path); err == nil {
 			t.Error("saved after Close")
 		}
-		Close(t, rl) // tries again
+		limitertest.Close(t, rl) // tries again
 		if got := inFile(t, "yaml", path).Stats("m").RPD; got != 1 {
 			t.Errorf("the file holds %d requests, want 1", got)
 		}
@@ -148,7 +149,7 @@ func TestCloseReturnsTheErrorOfTheLastSave(t *testing.T) {
 
 // What a closed database could not take is lost, and Close goes on to say so.
 func TestCloseOfSQLiteSaysWhatIsLost(t *testing.T) {
-	needSQLite(t)
+	limitertest.NeedSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		rl := autosaved(t, "sqlite", path, ratelimit.AutoPersist{Delay: time.Second}, nil)
@@ -172,7 +173,7 @@ func TestOnErrorIsOnItsOwn(t *testing.T) {
 		stuck := make(chan struct{})
 		calls := 0
 		rl := reporting(t, "yaml", path, time.Second, func(error) { calls++; <-stuck })
-		remove := Obstacle(t, path)
+		remove := limitertest.Obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(10 * time.Second)
 		remove()
@@ -181,7 +182,7 @@ func TestOnErrorIsOnItsOwn(t *testing.T) {
 		if got := inFile(t, "yaml", path).Stats("m").RPD; got != 1 {
 			t.Errorf("the file holds %d requests, want 1", got)
 		}
-		Close(t, rl)
+		limitertest.Close(t, rl)
 		close(stuck)
 		synctest.Wait()
 		if calls != 1 {
@@ -192,7 +193,7 @@ func TestOnErrorIsOnItsOwn(t *testing.T) {
 		var closer *ratelimit.RateLimiter
 		closed := false
 		closer = reporting(t, "yaml", path, time.Second, func(error) { closed = closer.Close() != nil })
-		Obstacle(t, path)
+		limitertest.Obstacle(t, path)
 		closer.RecordUsage("m", 1, 1)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -204,7 +205,7 @@ func TestOnErrorIsOnItsOwn(t *testing.T) {
 
 // SQLite tells of failures like YAML, and saves what it could not when it can.
 func TestAutoPersistToSQLiteRetries(t *testing.T) {
-	needSQLite(t)
+	limitertest.NeedSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0
@@ -223,6 +224,6 @@ func TestAutoPersistToSQLiteRetries(t *testing.T) {
 		if got := inFile(t, "sqlite", path).Stats("m").RPD; got != 2 {
 			t.Errorf("the file holds %d requests, want 2", got)
 		}
-		Close(t, rl)
+		limitertest.Close(t, rl)
 	})
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 // autosaved returns a limiter that saves by itself, and Close is left to the test.
 func autosaved(t testing.TB, backend, path string, when ratelimit.AutoPersist, quotas map[string]ratelimit.ModelQuota) *ratelimit.RateLimiter {
 	t.Helper()
-	return Saving(t, ratelimit.Config{
+	return limitertest.Saving(t, ratelimit.Config{
 		Backend: backend, FilePath: path, AutoPersist: when, Quotas: quotas,
 		OnError: func(err error) { t.Error(err) },
 	})
@@ -25,7 +26,7 @@ func autosaved(t testing.TB, backend, path string, when ratelimit.AutoPersist, q
 // reporting returns a limiter that saves by itself, where that may fail.
 func reporting(t testing.TB, backend, path string, delay time.Duration, onError func(error)) *ratelimit.RateLimiter {
 	t.Helper()
-	return Saving(t, ratelimit.Config{
+	return limitertest.Saving(t, ratelimit.Config{
 		Backend: backend, FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: delay}, OnError: onError,
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
@@ -99,7 +100,7 @@ func autosaveRandomly(t *testing.T, backend string, seed uint64) {
 	}
 	cfg.AutoPersist = ratelimit.AutoPersist{Delay: delay}
 	var failing atomic.Bool
-	cfg.OnError = ofTheStore(func(err error) {
+	cfg.OnError = limitertest.OfTheStore(func(err error) {
 		if !failing.Load() && backend == "yaml" {
 			t.Error(err)
 		}
@@ -195,7 +196,7 @@ func autosaveRandomly(t *testing.T, backend string, seed uint64) {
 			if err := os.Rename(path, path+".away"); err != nil && !errors.Is(err, os.ErrNotExist) {
 				t.Fatal(err)
 			}
-			Obstacle(t, path)
+			limitertest.Obstacle(t, path)
 		} else if failing.Load() && rnd.IntN(2) == 0 {
 			failing.Store(false)
 			os.RemoveAll(path)

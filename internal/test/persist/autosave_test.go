@@ -16,6 +16,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -57,7 +58,7 @@ func TestAutoPersistWritesAfterTheLastChange(t *testing.T) {
 					rl.RecordUsage("m", 10, 1)
 				}
 				s.pass(4 * time.Second)
-				Close(t, rl)
+				limitertest.Close(t, rl)
 				s.pass(5 * time.Second)
 				if !slices.Equal(s.at, tt.want) {
 					t.Errorf("saved at %v ms, want %v", s.at, tt.want)
@@ -162,7 +163,7 @@ func TestAutoPersistSavesEveryChange(t *testing.T) {
 					}
 					old = got
 				}
-				Close(t, rl)
+				limitertest.Close(t, rl)
 			})
 		})
 	}
@@ -183,14 +184,14 @@ func TestAutoPersistLoads(t *testing.T) {
 					}
 					rl.RecordUsage("m", 1, 1)
 					time.Sleep(time.Minute)
-					Close(t, rl)
+					limitertest.Close(t, rl)
 				}
 				said := map[string]ratelimit.ModelQuota{"m": {MaxRPM: 7}}
 				rl := autosaved(t, backend, path, when, said)
 				if rl.Quotas["m"] != said["m"] {
 					t.Errorf("the quota is %+v, want what Config says", rl.Quotas["m"])
 				}
-				Close(t, rl)
+				limitertest.Close(t, rl)
 			})
 		})
 	}
@@ -220,7 +221,7 @@ func TestAutoPersistNeedsASoundFile(t *testing.T) {
 // A database that opens and does not load is closed again: one left open would keep
 // the bubble from ending.
 func TestAutoPersistClosesWhatDoesNotLoad(t *testing.T) {
-	needSQLite(t)
+	limitertest.NeedSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		cfg := ratelimit.Config{AutoPersist: ratelimit.AutoPersist{Delay: time.Second}}
@@ -257,7 +258,7 @@ func TestAutoPersistRefusesOddDurations(t *testing.T) {
 			rl, err := ratelimit.NewWithConfig(ratelimit.Config{Backend: backend, FilePath: path, AutoPersist: tt.when})
 			if tt.want == "" && err == nil {
 				rl.RecordUsage("m", 1, 1)
-				Close(t, rl)
+				limitertest.Close(t, rl)
 				continue
 			}
 			if fmt.Sprint(err) != tt.want {
@@ -285,7 +286,7 @@ func TestPersistIsAheadOfAutoPersist(t *testing.T) {
 		s.pass(300 * time.Millisecond)
 		rl.RecordUsage("m", 1, 1)
 		s.pass(time.Second)
-		Close(t, rl)
+		limitertest.Close(t, rl)
 		s.pass(2 * time.Second)
 		if want := []int{51, 400}; !slices.Equal(s.at, want) {
 			t.Errorf("saved at %v ms, want %v", s.at, want)
@@ -310,7 +311,7 @@ func TestAutoPersistSavesWhatCameDuringASave(t *testing.T) {
 				if got := inFile(t, backend, path).Stats("m").RPD; got != 2 {
 					t.Errorf("the file holds %d requests, want 2", got)
 				}
-				Close(t, rl)
+				limitertest.Close(t, rl)
 			})
 		})
 	}
@@ -326,7 +327,7 @@ func TestCloseSavesWhatIsLeft(t *testing.T) {
 				var wg sync.WaitGroup
 				for range 3 { // also when several close
 					wg.Go(func() {
-						Close(t, rl)
+						limitertest.Close(t, rl)
 						if got := inFile(t, backend, path).Stats("m").RPD; got != 1 {
 							t.Errorf("after Close the file holds %d requests, want 1", got)
 						}
@@ -335,7 +336,7 @@ func TestCloseSavesWhatIsLeft(t *testing.T) {
 				wg.Wait()
 				rl.RecordUsage("m", 1, 1)
 				time.Sleep(24 * time.Hour)
-				Close(t, rl)
+				limitertest.Close(t, rl)
 				if got := inFile(t, backend, path).Stats("m").RPD; got > 1 {
 					t.Errorf("a change after Close was saved")
 				}
@@ -370,7 +371,7 @@ func TestAutoPersistOfABusyLimiter(t *testing.T) {
 		if n := len(s.at); n < seconds*1000/103 {
 			t.Errorf("saved %d times in %d s", n, seconds)
 		}
-		Close(t, rl)
+		limitertest.Close(t, rl)
 		if got := inFile(t, "yaml", path).Stats("m").RPD; got != seconds*10_000 {
 			t.Errorf("the file holds %d requests, want %d", got, seconds*10_000)
 		}
@@ -402,7 +403,7 @@ func TestAutoPersistInACrowd(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				Close(t, rl)
+				limitertest.Close(t, rl)
 				total := 0
 				for _, stats := range inFile(t, backend, path).AllStats() {
 					total += stats.RPD

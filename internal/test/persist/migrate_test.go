@@ -19,6 +19,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -152,7 +153,7 @@ func TestMigrate(t *testing.T) {
 func TestMigrateWhatWasUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, path := filepath.Join(t.TempDir(), "state.yaml"), statefile.Path(t)
-		from := YAML(t, source)
+		from := limitertest.YAML(t, source)
 		from.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 2})
 		from.RecordUsage("m", 10, 20)
 		time.Sleep(30 * time.Second)
@@ -164,7 +165,7 @@ func TestMigrateWhatWasUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := sqliteLimiter(t, path)
-		Load(t, to)
+		limitertest.Load(t, to)
 		if got, want := to.Stats("m"), from.Stats("m"); !got.DayStart.Equal(want.DayStart) || got.RPM != 2 || got.TPM != 33 || got.RPD != 2 || got.MaxRPM != 2 {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -187,17 +188,17 @@ func TestMigrateUnderALimiter(t *testing.T) {
 	}
 	rl := sqliteLimiter(t, path)
 	rl.RecordUsage("m", 5, 5)
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	if err := ratelimit.MigrateYAMLToSQLite(source, path); err != nil {
 		t.Fatal(err)
 	}
 	migrateWantContent(t, path)
 	rl.RecordUsage("m", 7, 0)
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	if got := statefile.Query(t, path, `SELECT count FROM tokens WHERE count < 1000 ORDER BY 1`); !slices.Contains(got, "7") || slices.Contains(got, "10") {
 		t.Errorf("tokens %q: the migration replaced what was there, and the next charge adds to it", got)
 	}
-	Load(t, rl)
+	limitertest.Load(t, rl)
 	sqliteWantStored(t, rl, path)
 }
 

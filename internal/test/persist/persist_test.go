@@ -1,5 +1,5 @@
 // Package persist tests what limiters keep in YAML files and in SQLite databases, with Persist and
-// Load, with Config.AutoPersist and with MigrateYAMLToSQLite: limiters of the public API, files that
+// limitertest.Load, with Config.AutoPersist and with MigrateYAMLToSQLite: limiters of the public API, files that
 // other programs made, damaged or hold, and processes that are killed. Only tests are in it.
 package persist
 
@@ -11,19 +11,12 @@ import (
 	"strconv"
 	"testing"
 
-	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 // backends are those of this build.
-var backends = []string{"yaml"}
-
-func init() {
-	if sqlitestate.Enabled {
-		backends = append(backends, "sqlite")
-	}
-}
+var backends = limitertest.Backends()
 
 func TestMain(m *testing.M) {
 	// Tests that run in parallel wait for processes, locks and files more than they compute.
@@ -36,21 +29,4 @@ func TestMain(m *testing.M) {
 	statefile.RealTemp()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // of limiters without OnError
 	os.Exit(m.Run())
-}
-
-// needSQLite skips a test of SQLite in a build without it.
-func needSQLite(t testing.TB) {
-	t.Helper()
-	if !sqlitestate.Enabled {
-		t.Skip("built without SQLite")
-	}
-}
-
-func reserve(t *testing.T, rl *ratelimit.RateLimiter, model string, prompt, output int) *ratelimit.Reservation {
-	t.Helper()
-	r, d := rl.Reserve(model, prompt, output)
-	if r == nil || !d.Allowed {
-		t.Fatalf("Reserve(%q, %d, %d) = %+v", model, prompt, output, d)
-	}
-	return r
 }

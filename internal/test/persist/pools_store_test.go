@@ -16,6 +16,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 var somePools = map[string]ratelimit.Pool{
@@ -58,7 +59,7 @@ func TestPoolsAreSaved(t *testing.T) {
 			cfg := poolsConfig(t, backend)
 			with := cfg
 			with.Pools = somePools
-			rl := With(t, with)
+			rl := limitertest.With(t, with)
 			for range 2 {
 				rl.RecordUsage("m", 3, 4)
 			}
@@ -73,7 +74,7 @@ func TestPoolsAreSaved(t *testing.T) {
 				}
 				want := rl.PoolStats("org")
 				rl.Close()
-				rl = With(t, cfg)
+				rl = limitertest.With(t, cfg)
 				if err := rl.Load(); err != nil {
 					t.Fatal(err)
 				}
@@ -93,7 +94,7 @@ func TestPoolsAreSaved(t *testing.T) {
 			if err := errors.Join(rl.Load(), rl.Persist(), rl.Close()); err != nil {
 				t.Fatal(err)
 			}
-			rl = With(t, cfg)
+			rl = limitertest.With(t, cfg)
 			defer rl.Close()
 			if err := rl.Load(); err != nil {
 				t.Fatal(err)
@@ -114,12 +115,12 @@ func TestPoolsOfProgramWinOverFile(t *testing.T) {
 	for _, backend := range backends {
 		cfg := poolsConfig(t, backend)
 		cfg.Pools = map[string]ratelimit.Pool{"p": {Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxRPM: 1}}}
-		rl := With(t, cfg)
+		rl := limitertest.With(t, cfg)
 		if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
 			t.Fatal(err)
 		}
 		cfg.Pools = map[string]ratelimit.Pool{"p": {Models: []string{"n"}, Quota: ratelimit.ModelQuota{MaxRPM: 2}}}
-		rl = With(t, cfg)
+		rl = limitertest.With(t, cfg)
 		if err := rl.Load(); err != nil {
 			t.Fatal(err)
 		}
@@ -133,13 +134,13 @@ func TestPoolsAutoPersist(t *testing.T) {
 	for _, backend := range backends {
 		cfg := poolsConfig(t, backend)
 		cfg.AutoPersist = ratelimit.AutoPersist{Delay: time.Hour}
-		rl := With(t, cfg)
+		rl := limitertest.With(t, cfg)
 		rl.SetPool("p", somePools["org"])
 		rl.RecordUsage("m", 1, 2)
 		if err := rl.Close(); err != nil {
 			t.Fatal(err)
 		}
-		rl = With(t, cfg)
+		rl = limitertest.With(t, cfg)
 		if s := rl.PoolStats("p"); s.RPM != 1 || s.TPD != 3 || s.MaxRPM != 10 {
 			t.Errorf("%s: %+v", backend, s)
 		}
@@ -151,7 +152,7 @@ func TestPoolsAutoPersist(t *testing.T) {
 func TestInvalidPoolIsNotSaved(t *testing.T) {
 	for _, backend := range backends {
 		cfg := poolsConfig(t, backend)
-		rl := With(t, cfg)
+		rl := limitertest.With(t, cfg)
 		rl.SetPool("bad", ratelimit.Pool{Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: -1}})
 		if d := rl.Decide("m", 1); d.Allowed || d.Code != ratelimit.DecisionInvalidQuota || d.Pool != "bad" || !d.Never {
 			t.Errorf("the decision is %+v", d)
@@ -159,7 +160,7 @@ func TestInvalidPoolIsNotSaved(t *testing.T) {
 		if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
 			t.Fatal(err)
 		}
-		rl = With(t, cfg)
+		rl = limitertest.With(t, cfg)
 		if err := rl.Load(); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +179,7 @@ func TestYAMLOfPools(t *testing.T) {
 		}
 		return string(text)
 	}
-	rl := With(t, cfg)
+	rl := limitertest.With(t, cfg)
 	rl.Persist()
 	without := read()
 	rl.SetPool("org", somePools["org"])
@@ -213,7 +214,7 @@ func TestYAMLOfPoolsIsChecked(t *testing.T) {
 		if err := os.WriteFile(cfg.FilePath, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		rl := With(t, cfg)
+		rl := limitertest.With(t, cfg)
 		err := rl.Load()
 		if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, ratelimit.ErrCorruptState) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s%v, want %q", tt.text, err, tt.want)
@@ -229,7 +230,7 @@ func TestFileNamesNoPoolByAModel(t *testing.T) {
 	if err := os.WriteFile(cfg.FilePath, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rl := With(t, cfg)
+	rl := limitertest.With(t, cfg)
 	if err := rl.Load(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -69,23 +70,23 @@ func TestSQLitePersistWaitsForAnotherWriter(t *testing.T) {
 func TestMigrationIsIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, path := filepath.Join(t.TempDir(), "state.yaml"), statefile.Path(t)
-		from := YAML(t, source)
+		from := limitertest.YAML(t, source)
 		from.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 2})
 		from.RecordUsage("m", 10, 20)
-		Save(t, from)
+		limitertest.Save(t, from)
 		before := statefile.Read(t, source)
 		for range 2 {
 			if err := ratelimit.MigrateYAMLToSQLite(source, path); err != nil {
 				t.Fatal(err)
 			}
 			to := sqliteLimiter(t, path)
-			Load(t, to)
+			limitertest.Load(t, to)
 			s := to.Stats("m")
 			if s.RPM != 1 || s.TPM != 30 || s.RPD != 1 || s.MaxRPM != 2 || !s.DayStart.Equal(time.Now()) {
 				t.Errorf("the database holds %+v", s)
 			}
 			to.RecordUsage("m", 1, 1) // the next migration overwrites it
-			Save(t, to)
+			limitertest.Save(t, to)
 		}
 		if statefile.Read(t, source) != before {
 			t.Error("the YAML file changed")
@@ -106,8 +107,8 @@ func TestSQLiteStoresUnixNano(t *testing.T) {
 		rl.RecordUsage("a b", 40, 2)
 		time.Sleep(1 * time.Nanosecond)
 		rl.RecordUsage("a b", 0, 0)
-		Save(t, rl)
-		Save(t, rl)
+		limitertest.Save(t, rl)
+		limitertest.Save(t, rl)
 		for query, want := range map[string][]string{
 			`SELECT * FROM quotas ORDER BY model`: {"a b 1 2 3 4 5 6 7 Asia/Tokyo 8", "free 0 0 0 0 0 0 0  0"},
 			`SELECT * FROM requests ORDER BY ts`:  {fmt.Sprint("a b ", first), fmt.Sprint("a b ", first+1)},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
@@ -36,7 +37,7 @@ func newCharges(t *testing.T, backend, path string) *charges {
 	}
 	c := &charges{
 		t: t, path: path,
-		rl: With(t, ratelimit.Config{Backend: backend, FilePath: path, Quotas: map[string]ratelimit.ModelQuota{
+		rl: limitertest.With(t, ratelimit.Config{Backend: backend, FilePath: path, Quotas: map[string]ratelimit.ModelQuota{
 			"m": {MaxRPM: 1000, MaxTPD: 1_000_000},
 		}}),
 		open:   make(map[string]*ratelimit.Reservation),
@@ -51,7 +52,7 @@ func (c *charges) play(op, name string) {
 	c.t.Helper()
 	switch op {
 	case "reserve":
-		c.open[name] = reserve(c.t, c.rl, "m", alike, 0)
+		c.open[name] = limitertest.Reserve(c.t, c.rl, "m", alike, 0)
 		c.memory[name] = alike
 	case "record":
 		c.rl.RecordUsage("m", alike, 0)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
@@ -68,7 +69,7 @@ func TestSQLiteAddsColumns(t *testing.T) {
 			if got := statefile.Query(t, path, `PRAGMA user_version`); !slices.Equal(got, []string{tt.version}) {
 				t.Errorf("user_version %q, want %s", got, tt.version)
 			}
-			Load(t, rl)
+			limitertest.Load(t, rl)
 			if got, want := rl.Quotas["m"], (ratelimit.ModelQuota{MaxRPM: 5, MaxTPM: 600, MaxRPD: 7}); got != want {
 				t.Errorf("quota %+v, want %+v", got, want)
 			}
@@ -80,14 +81,14 @@ func TestSQLiteAddsColumns(t *testing.T) {
 			rl.State["new"] = &ratelimit.UsageStats{
 				Tokens: []ratelimit.TokenEntry{{Time: now, Count: 9, Input: 8}}, DayStart: now, DayCount: 1, DayTokens: 9,
 			}
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			if err := rl.Close(); err != nil {
 				t.Fatal(err)
 			}
 
 			before := statefile.Contents(t, path)
 			again := sqliteLimiter(t, path)
-			Load(t, again)
+			limitertest.Load(t, again)
 			if got := again.Quotas["new"]; got != quota {
 				t.Errorf("quota %+v, want %+v", got, quota)
 			}
@@ -111,11 +112,11 @@ func TestSQLiteOriginalGoesOnWithTheFile(t *testing.T) {
 	statefile.Exec(t, path, statefile.Documented)
 	statefile.Exec(t, path, sqliteOldRows(now)...)
 	rl := sqliteLimiter(t, path)
-	Load(t, rl)
+	limitertest.Load(t, rl)
 	rl.SetQuota("new", ratelimit.ModelQuota{MaxRPM: 1, MaxITPM: 2, DayZone: "Asia/Tokyo", Burst: 5})
 	rl.RecordUsage("m", 10, 1)
 	rl.State["m"].DayTokens = 41
-	Save(t, rl)
+	limitertest.Save(t, rl)
 
 	original := statefile.Open(t, path)
 	for query, want := range map[string][]string{
@@ -145,7 +146,7 @@ func TestSQLiteOriginalGoesOnWithTheFile(t *testing.T) {
 		}
 	}
 	again := sqliteLimiter(t, path)
-	Load(t, again)
+	limitertest.Load(t, again)
 	if want := map[string]ratelimit.ModelQuota{"m": {MaxRPM: 9, MaxTPM: 9, MaxRPD: 10}, "theirs": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3}}; !maps.Equal(again.Quotas, want) {
 		t.Errorf("quotas %v, want %v", again.Quotas, want)
 	}
@@ -184,7 +185,7 @@ func TestSQLiteAddsColumnsUnderAnOpenFile(t *testing.T) {
 		if _, err := insert.Exec(now.UnixNano(), i+1); err != nil {
 			t.Fatal(err)
 		}
-		Load(t, sqliteLimiter(t, path))
+		limitertest.Load(t, sqliteLimiter(t, path))
 	}
 	if got := statefile.Query(t, path, `SELECT model, count, input FROM tokens ORDER BY 2`); !slices.Equal(got, []string{"m 1 0", "m 2 0"}) {
 		t.Errorf("tokens %q", got)

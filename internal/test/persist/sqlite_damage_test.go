@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -129,7 +130,7 @@ func TestSQLitePersistOverBadValues(t *testing.T) {
 		path := statefile.Path(t)
 		rl := sqliteLimiter(t, path)
 		rl.RecordUsage("m", 1, 1)
-		Save(t, rl)
+		limitertest.Save(t, rl)
 		statefile.Exec(t, path, statement)
 		rl.RecordUsage("m", 1, 1)
 		statefile.WantCorrupt(t, rl.Persist(), path)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 // sqliteLimiter returns a limiter without quotas that keeps its state in path.
@@ -46,9 +47,9 @@ func sqliteWantStats(t *testing.T, model string, got, want *ratelimit.UsageStats
 // counts.
 func sqliteWantStored(t *testing.T, rl *ratelimit.RateLimiter, path string) {
 	t.Helper()
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	reader := sqliteLimiter(t, path)
-	Load(t, reader)
+	limitertest.Load(t, reader)
 	want, got := rl.AllStats(), reader.AllStats()
 	for model := range want {
 		w, g := want[model], got[model]

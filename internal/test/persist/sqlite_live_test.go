@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -24,7 +25,7 @@ func TestSQLiteDayThatWasGivenBack(t *testing.T) {
 	t.Parallel()
 	anew := func(t *testing.T, rl *ratelimit.RateLimiter) *ratelimit.Reservation {
 		time.Sleep(time.Second)
-		return reserve(t, rl, "m", 6, 2)
+		return limitertest.Reserve(t, rl, "m", 6, 2)
 	}
 	for name, do := range map[string]func(t *testing.T, rl *ratelimit.RateLimiter, r *ratelimit.Reservation){
 		"given back": func(t *testing.T, rl *ratelimit.RateLimiter, r *ratelimit.Reservation) { r.Cancel() },
@@ -41,7 +42,7 @@ func TestSQLiteDayThatWasGivenBack(t *testing.T) {
 		"given back, saved, and again": func(t *testing.T, rl *ratelimit.RateLimiter, r *ratelimit.Reservation) {
 			r.Cancel()
 			second := anew(t, rl)
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			second.Cancel()
 			anew(t, rl).Cancel()
 		},
@@ -66,12 +67,12 @@ func TestSQLiteDayThatWasGivenBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := statefile.Path(t)
 				rl := sqliteLimiter(t, path)
-				r := reserve(t, rl, "m", 6, 2)
-				Save(t, rl)
+				r := limitertest.Reserve(t, rl, "m", 6, 2)
+				limitertest.Save(t, rl)
 				do(t, rl, r)
-				Save(t, rl)
+				limitertest.Save(t, rl)
 				again := sqliteLimiter(t, path)
-				Load(t, again)
+				limitertest.Load(t, again)
 				if got, want := liveText(again.Stats("m")), liveText(rl.Stats("m")); got != want {
 					t.Errorf("saved %s, want %s", got, want)
 				}
@@ -89,23 +90,23 @@ func TestSQLiteDayAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := poolsConfig(t, "sqlite")
 				cfg.Quotas = map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1000, DayZone: "UTC"}}
-				rl := With(t, cfg)
-				t.Cleanup(func() { Close(t, rl) })
-				r := reserve(t, rl, "m", 4, 4)
-				Save(t, rl)
+				rl := limitertest.With(t, cfg)
+				t.Cleanup(func() { limitertest.Close(t, rl) })
+				r := limitertest.Reserve(t, rl, "m", 4, 4)
+				limitertest.Save(t, rl)
 				time.Sleep(25 * time.Hour)
 				rl.Stats("m") // which forgets the window
-				Save(t, rl)
+				limitertest.Save(t, rl)
 				r.Arrived(time.Now().Add(-68 * time.Second))
-				Save(t, rl)
+				limitertest.Save(t, rl)
 				r.Cancel()
 				if looks {
 					rl.Stats("m")
 				}
-				Save(t, rl)
-				again := With(t, cfg)
-				t.Cleanup(func() { Close(t, again) })
-				Load(t, again)
+				limitertest.Save(t, rl)
+				again := limitertest.With(t, cfg)
+				t.Cleanup(func() { limitertest.Close(t, again) })
+				limitertest.Load(t, again)
 				if got := again.Stats("m"); got.RPD != 0 || got.TPD != 0 {
 					t.Errorf("saved %s, want nothing", liveText(got))
 				}
@@ -115,7 +116,7 @@ func TestSQLiteDayAlone(t *testing.T) {
 }
 
 // The zone of a quota ends the day of a budget elsewhere. What is spent from then on counts, in
-// memory and after a Load, whether the day was over when the zone was set or not.
+// memory and after a limitertest.Load, whether the day was over when the zone was set or not.
 func TestSpendAfterZone(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"sqlite", "yaml"} {
@@ -124,25 +125,25 @@ func TestSpendAfterZone(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					cfg := poolsConfig(t, backend)
 					cfg.Prices = map[string]money.Price{"m": {Input: money.USD(1_000_000)}}
-					rl := With(t, cfg)
-					t.Cleanup(func() { Close(t, rl) })
+					rl := limitertest.With(t, cfg)
+					t.Cleanup(func() { limitertest.Close(t, rl) })
 					zoned := ratelimit.ModelQuota{MaxSpendPerDay: money.USD(100), DayZone: "Asia/Tokyo"}
-					reserve(t, rl, "m", 3, 0).Commit(3, 0)
-					Save(t, rl)
+					limitertest.Reserve(t, rl, "m", 3, 0).Commit(3, 0)
+					limitertest.Save(t, rl)
 					time.Sleep(until)
 					rl.SetQuota("m", zoned)
-					Save(t, rl)
+					limitertest.Save(t, rl)
 					time.Sleep(24*time.Hour - until + 2*time.Minute) // the day of 24 hours is over
 					for want := range 3 {
 						if got := rl.Stats("m").SpendDay; got != money.USD(float64(want)) {
 							t.Errorf("spent %v, want %d", got, want)
 						}
-						reserve(t, rl, "m", 1, 0).Commit(1, 0)
-						Save(t, rl)
-						again := With(t, cfg)
-						t.Cleanup(func() { Close(t, again) })
+						limitertest.Reserve(t, rl, "m", 1, 0).Commit(1, 0)
+						limitertest.Save(t, rl)
+						again := limitertest.With(t, cfg)
+						t.Cleanup(func() { limitertest.Close(t, again) })
 						again.SetQuota("m", zoned)
-						Load(t, again)
+						limitertest.Load(t, again)
 						if got, want := liveText(again.Stats("m")), liveText(rl.Stats("m")); got != want {
 							t.Errorf("saved %s, want %s", got, want)
 						}
@@ -164,22 +165,22 @@ func TestSpendBesideAPeriodBeforeInAnotherZone(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						cfg := poolsConfig(t, backend)
 						cfg.Prices = map[string]money.Price{"m": {Input: money.USD(1_000_000)}}
-						rl := With(t, cfg)
-						t.Cleanup(func() { Close(t, rl) })
+						rl := limitertest.With(t, cfg)
+						t.Cleanup(func() { limitertest.Close(t, rl) })
 						rl.SetQuota("m", ratelimit.ModelQuota{MaxRPD: 1000, MaxSpendPerDay: money.USD(1000)})
 						time.Sleep(2 * time.Hour)
 						rl.RecordUsage("m", 1, 0)
-						Save(t, rl)
+						limitertest.Save(t, rl)
 						time.Sleep(behind)
 						rl.RecordUsage("m", 2, 0)
 						rl.SetQuota("m", ratelimit.ModelQuota{MaxRPD: 1000, DayZone: zone})
 						if spent := rl.Stats("m").SpendDay; spent < money.USD(2) {
 							t.Errorf("spent %v, want $2 at least", spent)
 						}
-						Save(t, rl)
-						again := With(t, cfg)
-						t.Cleanup(func() { Close(t, again) })
-						Load(t, again)
+						limitertest.Save(t, rl)
+						again := limitertest.With(t, cfg)
+						t.Cleanup(func() { limitertest.Close(t, again) })
+						limitertest.Load(t, again)
 						if got, want := liveText(again.Stats("m")), liveText(rl.Stats("m")); got != want {
 							t.Errorf("saved %s, want %s", got, want)
 						}
@@ -251,8 +252,8 @@ func savedIsLive(t *testing.T, seed uint64) {
 		}
 		cfg.Prices = map[string]money.Price{"m": {Input: money.USD(3), Output: money.USD(15)}, "z": {Input: money.USD(1)}}
 		cfg.Unpriced = ratelimit.UnpricedFree
-		rl := With(t, cfg)
-		t.Cleanup(func() { Close(t, rl) })
+		rl := limitertest.With(t, cfg)
+		t.Cleanup(func() { limitertest.Close(t, rl) })
 		twins = append(twins, &liveTwin{cfg: cfg, rl: rl})
 	}
 	pauses := []time.Duration{0, 0, 1, time.Millisecond, time.Second, time.Second, 20 * time.Second, time.Minute, 61 * time.Second}
@@ -278,8 +279,8 @@ func savedIsLive(t *testing.T, seed uint64) {
 			continue
 		}
 		for _, l := range twins {
-			again := With(t, l.cfg)
-			t.Cleanup(func() { Close(t, again) })
+			again := limitertest.With(t, l.cfg)
+			t.Cleanup(func() { limitertest.Close(t, again) })
 			if err := again.Load(); err != nil {
 				t.Fatal(err)
 			}

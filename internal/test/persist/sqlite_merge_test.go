@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
@@ -74,9 +75,9 @@ func sqlitePlay(t *testing.T, script string) (stored map[string]ratelimit.ModelS
 		default:
 			switch what {
 			case ".save":
-				Save(t, rl)
+				limitertest.Save(t, rl)
 			case ".load":
-				Load(t, rl)
+				limitertest.Load(t, rl)
 			case ".look":
 				rl.AllStats()
 			case ".m", ".n":
@@ -89,7 +90,7 @@ func sqlitePlay(t *testing.T, script string) (stored map[string]ratelimit.ModelS
 		}
 	}
 	reader := sqliteLimiter(t, path)
-	Load(t, reader)
+	limitertest.Load(t, reader)
 	stored = reader.AllStats()
 	for _, s := range stored {
 		if s.TPM != 10*s.RPM {
@@ -182,9 +183,9 @@ func TestSQLiteLimitersInTurnAreAsOne(t *testing.T) {
 		for i := range 80 {
 			time.Sleep(time.Duration(i*i%37)*10*time.Minute + time.Duration(i)*time.Millisecond)
 			rl := limiters[i*7%3]
-			Load(t, rl)
+			limitertest.Load(t, rl)
 			rl.RecordUsage("m", i, 0)
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			alone.RecordUsage("m", i, 0)
 			if got, want := rl.Stats("m"), alone.Stats("m"); !got.DayStart.Equal(want.DayStart) || got.RPD != want.RPD || got.RPM != want.RPM || got.TPM != want.TPM {
 				t.Fatalf("charge %d: %+v, want %+v", i, got, want)
@@ -198,7 +199,7 @@ func TestSQLiteQuotasMerge(t *testing.T) {
 	const gemini = "gemini-2.5-pro"
 	defaults := ratelimit.DefaultProfiles()[ratelimit.ProviderGemini].Models[gemini]
 	type limiters struct{ a, b *ratelimit.RateLimiter } // with Gemini's profile
-	save := func(t *testing.T, rl *ratelimit.RateLimiter) { Save(t, rl) }
+	save := func(t *testing.T, rl *ratelimit.RateLimiter) { limitertest.Save(t, rl) }
 	tests := []struct {
 		name string
 		play func(t *testing.T, l limiters)
@@ -235,7 +236,7 @@ func TestSQLiteQuotasMerge(t *testing.T) {
 		}, quota(2)},
 		{"also after Load", func(t *testing.T, l limiters) {
 			save(t, l.a)
-			Load(t, l.a)
+			limitertest.Load(t, l.a)
 			l.b.SetQuota(gemini, quota(2))
 			save(t, l.b)
 			save(t, l.a)
@@ -244,7 +245,7 @@ func TestSQLiteQuotasMerge(t *testing.T) {
 			l.b.SetQuota(gemini, quota(2))
 			save(t, l.b)
 			l.a.SetQuota(gemini, quota(1))
-			Load(t, l.a)
+			limitertest.Load(t, l.a)
 			save(t, l.a)
 		}, quota(1)},
 		{"what was taken away is gone", func(t *testing.T, l limiters) { save(t, l.a); delete(l.a.Quotas, gemini); save(t, l.a) }, ratelimit.ModelQuota{}},
@@ -254,7 +255,7 @@ func TestSQLiteQuotasMerge(t *testing.T) {
 			path := statefile.Path(t)
 			tt.play(t, limiters{sqliteLimiterWith(t, path, ratelimit.Config{}), sqliteLimiterWith(t, path, ratelimit.Config{})})
 			reader := sqliteLimiter(t, path)
-			Load(t, reader)
+			limitertest.Load(t, reader)
 			if got := reader.Quotas[gemini]; got != tt.want {
 				t.Errorf("stored %+v, want %+v", got, tt.want)
 			}
@@ -283,9 +284,9 @@ func TestSQLiteFailedPersistIsMadeGood(t *testing.T) {
 			rl, other := sqliteLimiter(t, path), sqliteLimiter(t, path)
 			rl.RecordUsage("m", 1, 0)
 			rl.RecordUsage("n", 1, 0)
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			other.RecordUsage("m", 1, 0)
-			Save(t, other)
+			limitertest.Save(t, other)
 
 			db := statefile.Open(t, path)
 			if _, err := db.Exec(tt.break_); err != nil {
@@ -303,9 +304,9 @@ func TestSQLiteFailedPersistIsMadeGood(t *testing.T) {
 			if _, err := db.Exec(tt.fix); err != nil {
 				t.Fatal(err)
 			}
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			reader := sqliteLimiter(t, path)
-			Load(t, reader)
+			limitertest.Load(t, reader)
 			if m, n := reader.Stats("m"), reader.Stats("n"); m.RPM != 1 || m.RPD != 1 || n.RPM != 2 || n.RPD != 2 {
 				t.Errorf("m %+v, n %+v; want the other's charge of m, and both of n", m, n)
 			}

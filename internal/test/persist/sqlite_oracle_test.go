@@ -17,6 +17,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
@@ -307,11 +308,11 @@ func sqliteRandomWalk(t *testing.T, seed uint64) {
 			rl.RecordUsage(model, w.record(mind, model), 0)
 		case n < 75:
 			step = "persist"
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			w.persist(mind)
 		case n < 83:
 			step = "load"
-			Load(t, rl)
+			limitertest.Load(t, rl)
 			w.load(mind)
 		case n < 88:
 			step = "look"

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -28,7 +29,7 @@ func TestSQLitePathIsAPath(t *testing.T) {
 			rl := sqliteLimiter(t, filepath.Join(name, name)) // in a folder of that name too
 			rl.RecordUsage("m", 1, 1)
 			t.Chdir(t.TempDir()) // a program may change its folder later
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			if err := rl.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +41,7 @@ func TestSQLitePathIsAPath(t *testing.T) {
 				}
 			}
 			again := sqliteLimiter(t, filepath.Join(dir, name, name))
-			Load(t, again)
+			limitertest.Load(t, again)
 			if s := again.Stats("m"); s.RPM != 1 {
 				t.Errorf("read back: %+v", s)
 			}

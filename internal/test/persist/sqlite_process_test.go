@@ -18,6 +18,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
@@ -72,7 +73,7 @@ func sqliteOpenTogether(t *testing.T, processes, rounds int, file func(round int
 			}
 		}
 		reader := sqliteLimiter(t, path)
-		Load(t, reader)
+		limitertest.Load(t, reader)
 		if s := reader.Stats("m"); s.RPM != processes || s.TPM != processes || s.RPD != processes {
 			t.Errorf("round %d: %d processes stored %+v", round, processes, s)
 		}

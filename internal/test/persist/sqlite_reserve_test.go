@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
@@ -41,24 +42,24 @@ func TestSQLiteCorrectsWhatWasWritten(t *testing.T) {
 		{"Cancel of all, and all anew", func(rl *ratelimit.RateLimiter, r res) {
 			rl.Reset("m")
 			r.Cancel()
-			reserve(t, rl, "m", 1, 2).Cancel()
+			limitertest.Reserve(t, rl, "m", 1, 2).Cancel()
 			rl.RecordUsage("m", 5, 5)
 		}, []string{"10 10 5", "day 1 10"}},
 		{"Cancel of all, and one more", func(rl *ratelimit.RateLimiter, r res) {
 			rl.Reset("m")
-			a := reserve(t, rl, "m", 1, 0)
-			Save(t, rl)
+			a := limitertest.Reserve(t, rl, "m", 1, 0)
+			limitertest.Save(t, rl)
 			a.Cancel()
 			time.Sleep(time.Second)
 			rl.RecordUsage("m", 5, 5)
 		}, []string{"11 10 5", "day 1 10"}},
 		{"Persist and Load between", func(rl *ratelimit.RateLimiter, r res) {
-			Save(t, rl)
-			Load(t, rl)
+			limitertest.Save(t, rl)
+			limitertest.Load(t, rl)
 			r.Commit(7, 8)
 		}, []string{"0 2 1", "1 15 7", "2 2 1", "day 3 19"}},
 		{"Cancel after a Load", func(rl *ratelimit.RateLimiter, r res) {
-			Load(t, rl)
+			limitertest.Load(t, rl)
 			r.Cancel()
 		}, []string{"0 2 1", "2 2 1", "day 2 4"}},
 	}
@@ -70,14 +71,14 @@ func TestSQLiteCorrectsWhatWasWritten(t *testing.T) {
 				start := time.Now()
 				rl.RecordUsage("m", 1, 1)
 				time.Sleep(time.Second)
-				r := reserve(t, rl, "m", 20, 30)
+				r := limitertest.Reserve(t, rl, "m", 20, 30)
 				time.Sleep(time.Second)
 				rl.RecordUsage("m", 1, 1)
-				Save(t, rl)
+				limitertest.Save(t, rl)
 				time.Sleep(8 * time.Second)
 				tt.do(rl, r)
 				for range 2 { // the second has nothing to do
-					Save(t, rl)
+					limitertest.Save(t, rl)
 					got := statefile.Query(t, path, fmt.Sprintf(`SELECT (ts - %d) / 1000000000 AS s, count, input FROM tokens ORDER BY s`, start.UnixNano()))
 					got = append(got, statefile.Query(t, path, `SELECT 'day', day_count, day_tokens FROM daily WHERE day_count > 0`)...)
 					if !slices.Equal(got, tt.want) {
@@ -90,7 +91,7 @@ func TestSQLiteCorrectsWhatWasWritten(t *testing.T) {
 				}
 				before := rl.Stats("m")
 				other := sqliteLimiterWith(t, path, ratelimit.Config{})
-				Load(t, other)
+				limitertest.Load(t, other)
 				after := other.Stats("m")
 				if before.InFlight = 0; !after.DayStart.Equal(before.DayStart) {
 					t.Errorf("loaded %+v, want %+v", after, before)
@@ -109,12 +110,12 @@ func TestSQLiteHearsOfWhatWasGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := statefile.Path(t)
 		rl := sqliteLimiterWith(t, path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 5}}})
-		r := reserve(t, rl, "m", 20, 30)
-		Save(t, rl)
+		r := limitertest.Reserve(t, rl, "m", 20, 30)
+		limitertest.Save(t, rl)
 		r.Cancel()
 		rl.Decide("m", 1) // which forgets what is empty
 		rl.Stats("m")
-		Save(t, rl)
+		limitertest.Save(t, rl)
 		for _, table := range []string{"requests", "tokens"} {
 			if rows := statefile.Query(t, path, "SELECT * FROM "+table); len(rows) != 0 {
 				t.Errorf("%s: %q", table, rows)
@@ -150,7 +151,7 @@ func TestSQLiteReservationsRandomly(t *testing.T) {
 				switch op := random.IntN(12); {
 				case op < 4:
 					model := []string{"shared", fmt.Sprint("own", i)}[random.IntN(2)]
-					open[i] = append(open[i], reserve(t, rl, model, random.IntN(5), random.IntN(5)))
+					open[i] = append(open[i], limitertest.Reserve(t, rl, model, random.IntN(5), random.IntN(5)))
 				case op < 8 && len(open[i]) > 0:
 					k := random.IntN(len(open[i]))
 					r := open[i][k]
@@ -167,14 +168,14 @@ func TestSQLiteReservationsRandomly(t *testing.T) {
 				case op < 10:
 					time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
 				default:
-					Save(t, rl)
+					limitertest.Save(t, rl)
 				}
 			}
 			for _, rl := range limiters {
-				Save(t, rl)
+				limitertest.Save(t, rl)
 			}
 			third := sqliteLimiterWith(t, path, ratelimit.Config{})
-			Load(t, third)
+			limitertest.Load(t, third)
 			for _, model := range []string{"shared", "own0", "own1"} {
 				a, b, got := limiters[0].Stats(model), limiters[1].Stats(model), third.Stats(model)
 				if got.RPM != a.RPM+b.RPM || got.ITPM != a.ITPM+b.ITPM || got.OTPM != a.OTPM+b.OTPM || got.RPD != a.RPD+b.RPD || got.TPD != a.TPD+b.TPD {

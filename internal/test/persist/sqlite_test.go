@@ -21,6 +21,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -36,7 +37,7 @@ func TestSQLiteLoadsADatabaseOfTheOriginal(t *testing.T) {
 				fmt.Sprintf(`INSERT INTO daily VALUES ('m', %d, 6), ('old', 1, 9)`, now.Add(-time.Hour).UnixNano()),
 			)
 			rl := sqliteLimiter(t, path)
-			Load(t, rl)
+			limitertest.Load(t, rl)
 			want := ratelimit.ModelStats{RPM: 2, MaxRPM: 5, TPM: 70, OTPM: 70, MaxTPM: 600, RPD: 6, MaxRPD: 7, DayStart: now.Add(-time.Hour).Round(0)}
 			got := rl.Stats("m")
 			if !got.DayStart.Equal(want.DayStart) {
@@ -49,7 +50,7 @@ func TestSQLiteLoadsADatabaseOfTheOriginal(t *testing.T) {
 				t.Errorf("what is long over counts: %+v", got)
 			}
 			rl.RecordUsage("m", 1, 1)
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			if got, want := statefile.Query(t, path, `SELECT model, count FROM tokens ORDER BY 2`), []string{"m 2", "m 30", "m 40"}; !slices.Equal(got, want) {
 				t.Errorf("tokens = %q, want %q", got, want)
 			}
@@ -100,9 +101,9 @@ func TestSQLiteRoundTrip(t *testing.T) {
 			want[model], from.State[model] = stats, &copied
 		}
 	}
-	Save(t, from)
+	limitertest.Save(t, from)
 	to := sqliteLimiter(t, path)
-	Load(t, to)
+	limitertest.Load(t, to)
 	if !reflect.DeepEqual(to.Quotas, from.Quotas) {
 		t.Errorf("quotas = %v, want %v", to.Quotas, from.Quotas)
 	}
@@ -118,12 +119,12 @@ func TestSQLiteLoadReplacesUsage(t *testing.T) {
 	path := statefile.Path(t)
 	other := sqliteLimiter(t, path)
 	other.RecordUsage("stored", 1, 0)
-	Save(t, other)
+	limitertest.Save(t, other)
 
 	rl := sqliteLimiter(t, path)
 	rl.RecordUsage("stored", 10, 0)
 	rl.RecordUsage("unsaved", 10, 0)
-	Load(t, rl)
+	limitertest.Load(t, rl)
 	if s := rl.Stats("stored"); s.RPM != 1 || s.TPM != 1 || s.RPD != 1 {
 		t.Errorf("stored: %+v", s)
 	}
@@ -139,7 +140,7 @@ func TestSQLiteQuotaPrecedence(t *testing.T) {
 	for _, model := range []string{"gemini-2.5-pro", "gemini-2.0-flash", "configured", "set", "foreign"} {
 		file.SetQuota(model, quota(77))
 	}
-	Save(t, file)
+	limitertest.Save(t, file)
 
 	rl := sqliteLimiterWith(t, path, ratelimit.Config{
 		Providers: []ratelimit.Provider{ratelimit.ProviderGemini},
@@ -148,7 +149,7 @@ func TestSQLiteQuotaPrecedence(t *testing.T) {
 	rl.SetQuota("set", quota(2))
 	rl.SetQuota("gemini-2.0-flash", quota(3))
 	profile := rl.Quotas["gemini-3-pro-preview"]
-	Load(t, rl)
+	limitertest.Load(t, rl)
 	for model, want := range map[string]ratelimit.ModelQuota{
 		"gemini-2.5-pro":       quota(77), // the file over the profile
 		"gemini-3-pro-preview": profile,   // only in the profile
@@ -161,7 +162,7 @@ func TestSQLiteQuotaPrecedence(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", model, got, want)
 		}
 	}
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	want := []string{"configured 1", "foreign 77", "gemini-2.0-flash 3", "gemini-2.5-pro 77", "set 2"}
 	if got := statefile.Query(t, path, `SELECT model, max_rpm FROM quotas WHERE model NOT LIKE 'gemini-3%' AND model <> 'gemini-2.0-flash-lite' ORDER BY 1`); !slices.Equal(got, want) {
 		t.Errorf("stored: %q, want %q", got, want)
@@ -172,7 +173,7 @@ func TestSQLiteEmptyDatabaseLoads(t *testing.T) {
 	rl := sqliteLimiterWith(t, statefile.Path(t), ratelimit.Config{})
 	rl.RecordUsage("m", 1, 1)
 	quotas := len(rl.Quotas)
-	Load(t, rl)
+	limitertest.Load(t, rl)
 	if len(rl.State) != 0 || len(rl.Quotas) != quotas {
 		t.Errorf("%d models used, %d quotas; want 0, %d", len(rl.State), len(rl.Quotas), quotas)
 	}
@@ -182,7 +183,7 @@ func TestSQLiteClose(t *testing.T) {
 	path := statefile.Path(t)
 	rl := sqliteLimiter(t, path)
 	rl.RecordUsage("m", 1, 1)
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	for range 3 {
 		if err := rl.Close(); err != nil {
 			t.Fatal(err)
@@ -209,7 +210,7 @@ func TestSQLiteConfigIgnoresBackendAndFilePath(t *testing.T) {
 	path, elsewhere := statefile.Path(t), filepath.Join(t.TempDir(), "other", "x.yaml")
 	rl := sqliteLimiterWith(t, path, ratelimit.Config{Backend: "punch cards", FilePath: elsewhere})
 	rl.RecordUsage("m", 1, 1)
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	if got := statefile.Query(t, path, `SELECT count(*) FROM requests`); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("requests: %q", got)
 	}
@@ -236,7 +237,7 @@ func TestSQLiteConstructorDoesNotLoad(t *testing.T) {
 	rl := sqliteLimiter(t, path)
 	rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 1})
 	rl.RecordUsage("m", 1, 1)
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	if again := sqliteLimiter(t, path); len(again.Quotas) != 0 || len(again.State) != 0 {
 		t.Errorf("quotas %v, state %v", again.Quotas, again.State)
 	}
@@ -246,7 +247,7 @@ func TestSQLitePersistOfNothingNewWritesNothing(t *testing.T) {
 	path := statefile.Path(t)
 	rl := sqliteLimiterWith(t, path, ratelimit.Config{})
 	rl.RecordUsage("m", 1, 1)
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	content := func() []byte {
 		var all []byte
 		for _, suffix := range []string{"", "-wal"} {
@@ -262,13 +263,13 @@ func TestSQLitePersistOfNothingNewWritesNothing(t *testing.T) {
 	// held between transactions.
 	before := content()
 	for range 3 {
-		Save(t, rl)
+		limitertest.Save(t, rl)
 	}
 	if !bytes.Equal(content(), before) {
 		t.Error("a Persist of nothing new wrote to the file")
 	}
-	Load(t, rl)
-	Save(t, rl)
+	limitertest.Load(t, rl)
+	limitertest.Save(t, rl)
 	if !bytes.Equal(content(), before) {
 		t.Error("a Persist after Load wrote to the file")
 	}
@@ -293,14 +294,14 @@ func TestSQLiteExpiredRowsGo(t *testing.T) {
 				time.Sleep(250 * time.Millisecond)
 				rl.RecordUsage(fmt.Sprint("m", round, "-", i%10), 1, 1)
 			}
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			most = max(most, count("requests"), count("tokens"))
 		}
 		if most > 4*130 {
 			t.Errorf("%d rows, but only 60 s of charges are counted and 130 s need be kept", most)
 		}
 		time.Sleep(3 * time.Minute)
-		Save(t, rl)
+		limitertest.Save(t, rl)
 		if r, k := count("requests"), count("tokens"); r != 0 || k != 0 {
 			t.Errorf("%d requests and %d tokens are left", r, k)
 		}
@@ -309,7 +310,7 @@ func TestSQLiteExpiredRowsGo(t *testing.T) {
 		}
 		time.Sleep(25 * time.Hour)
 		rl.AllStats()
-		Save(t, rl)
+		limitertest.Save(t, rl)
 		if got := count("daily"); got != 0 {
 			t.Errorf("%d days are left", got)
 		}
@@ -325,14 +326,14 @@ func TestSQLiteTimesFromTheFuture(t *testing.T) {
 			fmt.Sprintf(`INSERT INTO tokens VALUES ('m', %d, 5)`, ahead.UnixNano()),
 			fmt.Sprintf(`INSERT INTO daily VALUES ('m', %d, 3)`, ahead.UnixNano()))
 		rl := sqliteLimiter(t, path)
-		Load(t, rl)
+		limitertest.Load(t, rl)
 		if s := rl.Stats("m"); s.RPM != 1 || s.TPM != 5 || s.RPD != 3 || s.DayStart.After(time.Now()) {
 			t.Errorf("they count as of now: %+v", s)
 		}
-		Save(t, rl)
+		limitertest.Save(t, rl)
 		time.Sleep(time.Minute + 1)
 		again := sqliteLimiter(t, path)
-		Load(t, again)
+		limitertest.Load(t, again)
 		if s := again.Stats("m"); s.RPM != 0 || s.TPM != 0 || s.RPD != 3 {
 			t.Errorf("a minute after the next Persist they are over: %+v", s)
 		}
@@ -347,16 +348,16 @@ func TestSQLiteInvalidQuotaIsNotStored(t *testing.T) {
 	path := statefile.Path(t)
 	rl := sqliteLimiter(t, path)
 	rl.SetQuota("was valid", ratelimit.ModelQuota{MaxRPM: 5})
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	rl.SetQuota("was valid", ratelimit.ModelQuota{MaxRPM: -1})
 	rl.SetQuota("never was", ratelimit.ModelQuota{MaxRPM: -1})
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	want := []string{"was valid 5"} // rather than no limit at all
 	if got := statefile.Query(t, path, `SELECT model, max_rpm FROM quotas`); !slices.Equal(got, want) {
 		t.Errorf("quotas = %q, want %q", got, want)
 	}
 	delete(rl.Quotas, "was valid")
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	if got := statefile.Query(t, path, `SELECT model FROM quotas`); len(got) != 0 {
 		t.Errorf("quotas = %q, want none", got)
 	}
@@ -378,8 +379,8 @@ func TestSQLiteCallsDuringPersistAreKept(t *testing.T) {
 				runtime.Gosched()
 			}
 		})
-		Save(t, rl)
-		Save(t, rl)
+		limitertest.Save(t, rl)
+		limitertest.Save(t, rl)
 		recorder.Wait()
 		sqliteWantStored(t, rl, path)
 	}
@@ -393,7 +394,7 @@ func TestSQLiteCallsDuringLoadAreKept(t *testing.T) {
 	for i := range 400 {
 		rl.RecordUsage(fmt.Sprint("m", i), 1, 0)
 	}
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	rl.SetQuota("gate", ratelimit.ModelQuota{MaxRPM: 1})
 	for range 3 {
 		rl.RecordUsage("gate", 1, 0) // unsaved, so Load opens the gate
@@ -409,7 +410,7 @@ func TestSQLiteCallsDuringLoadAreKept(t *testing.T) {
 			}
 		})
 		<-waiting
-		Load(t, rl)
+		limitertest.Load(t, rl)
 		waiter.Wait()
 		sqliteWantStored(t, rl, path)
 	}

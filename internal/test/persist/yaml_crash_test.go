@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
@@ -45,15 +46,15 @@ func TestYAMLChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rl := YAML(t, path)
-	Load(t, rl)
+	rl := limitertest.YAML(t, path)
+	limitertest.Load(t, rl)
 	if rl.State["m"] == nil {
 		for range yamlChildEntries {
 			rl.RecordUsage("m", 1, 0)
 		}
 	}
 	for range rounds {
-		Save(t, rl)
+		limitertest.Save(t, rl)
 		fmt.Printf("persisted %d\n", rl.State["m"].DayCount)
 		rl.RecordUsage("m", 1, 0)
 	}
@@ -76,11 +77,11 @@ func TestYAMLSurvivesKilledWriters(t *testing.T) {
 		said := killYAMLChild(t, path, time.Duration(rand.Int64N(int64(12*time.Millisecond))))
 		litter += len(statefile.Litter(t, path))
 
-		rl := YAML(t, path)
+		rl := limitertest.YAML(t, path)
 		if left := statefile.Litter(t, path); left != nil {
 			t.Fatalf("the constructor left %q", left)
 		}
-		Load(t, rl)
+		limitertest.Load(t, rl)
 		got := rl.State["m"]
 		switch got.DayCount {
 		case said:

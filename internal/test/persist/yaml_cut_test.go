@@ -11,6 +11,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -35,7 +36,7 @@ func yamlFull(t *testing.T) (rl *ratelimit.RateLimiter, path, whole string) {
 	}
 	rl.Cooldown("n", time.Now().Add(time.Hour))
 	rl.ObserveAnswer("m", ratelimit.Usage{PromptTokens: 2}, ratelimit.Usage{PromptTokens: 3, OutputTokens: 4})
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	return rl, path, statefile.Read(t, path)
 }
 
@@ -54,10 +55,10 @@ func TestYAMLCutFileIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte(cut), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		rl := YAML(t, path)
+		rl := limitertest.YAML(t, path)
 		rl.RecordUsage("before", 1, 2)
 		if err := rl.Load(); !errors.Is(err, ratelimit.ErrCorruptState) || rl.Stats("before").TPM != 3 || len(rl.Quotas) != 0 {
-			t.Fatalf("cut after %d of %d bytes: Load = %v, with %v and\n%s", n, len(whole), err, rl.Quotas, Text(rl.State))
+			t.Fatalf("cut after %d of %d bytes: Load = %v, with %v and\n%s", n, len(whole), err, rl.Quotas, limitertest.Text(rl.State))
 		}
 		auto, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Hour}})
 		if !errors.Is(err, ratelimit.ErrCorruptState) {
@@ -70,17 +71,17 @@ func TestYAMLCutFileIsRefused(t *testing.T) {
 		if got := statefile.Read(t, path); got != cut {
 			t.Fatalf("cut after %d bytes: the file is %q", n, got)
 		}
-		Save(t, rl)
+		limitertest.Save(t, rl)
 		kept++
 		aside := statefile.Litter(t, path)
 		if len(aside) != kept || !strings.HasPrefix(aside[kept-1], "state.yaml.corrupt-") ||
 			statefile.Read(t, filepath.Join(filepath.Dir(path), aside[kept-1])) != cut {
 			t.Fatalf("cut after %d bytes: beside the file lies %q", n, aside)
 		}
-		again := YAML(t, path)
-		Load(t, again)
+		again := limitertest.YAML(t, path)
+		limitertest.Load(t, again)
 		if again.Stats("before").TPM != 3 {
-			t.Fatalf("cut after %d bytes: persisted anew\n%s", n, Text(again.State))
+			t.Fatalf("cut after %d bytes: persisted anew\n%s", n, limitertest.Text(again.State))
 		}
 	}
 }

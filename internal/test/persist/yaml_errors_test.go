@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -43,12 +44,12 @@ func TestYAMLRefusesWhatIsWrong(t *testing.T) {
 // error.
 func yamlRefused(t *testing.T, path string) error {
 	t.Helper()
-	rl := YAML(t, path)
+	rl := limitertest.YAML(t, path)
 	rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 2})
 	rl.AddProvider(ratelimit.ProviderOpenAI)
 	rl.RecordUsage("m", 5, 0)
 	rl.RecordUsage("gpt-4o", 6, 0)
-	quotas, state, content := len(rl.Quotas), Text(rl.State), statefile.Read(t, path)
+	quotas, state, content := len(rl.Quotas), limitertest.Text(rl.State), statefile.Read(t, path)
 
 	err := rl.Load()
 	if !errors.Is(err, ratelimit.ErrCorruptState) {
@@ -57,9 +58,9 @@ func yamlRefused(t *testing.T, path string) error {
 	if text := err.Error(); len(text) > 1024 || !utf8.ValidString(text) {
 		t.Errorf("the error is of %d bytes: %q", len(text), text)
 	}
-	if Text(rl.State) != state || len(rl.Quotas) != quotas || rl.Quotas["m"] != (ratelimit.ModelQuota{MaxRPM: 2}) ||
+	if limitertest.Text(rl.State) != state || len(rl.Quotas) != quotas || rl.Quotas["m"] != (ratelimit.ModelQuota{MaxRPM: 2}) ||
 		rl.Quotas["gpt-4o"] != ratelimit.DefaultProfiles()[ratelimit.ProviderOpenAI].Models["gpt-4o"] {
-		t.Errorf("the limiter changed to %v and\n%s", rl.Quotas, Text(rl.State))
+		t.Errorf("the limiter changed to %v and\n%s", rl.Quotas, limitertest.Text(rl.State))
 	}
 	if statefile.Read(t, path) != content {
 		t.Error("the file changed")
@@ -74,13 +75,13 @@ func yamlRefused(t *testing.T, path string) error {
 func TestYAMLPersistKeepsWhatCouldNotBeLoaded(t *testing.T) {
 	const broken = "quotas: {m: {max_rpm: -1}}\n"
 	path := statefile.Write(t, broken)
-	rl := YAML(t, path)
+	rl := limitertest.YAML(t, path)
 	rl.RecordUsage("m", 5, 0)
-	want := Text(rl.State)
+	want := limitertest.Text(rl.State)
 	if rl.Load() == nil {
 		t.Fatal("it loads")
 	}
-	Save(t, rl)
+	limitertest.Save(t, rl)
 
 	kept := statefile.Litter(t, path)
 	if len(kept) != 1 || !strings.HasPrefix(kept[0], "state.yaml.corrupt-2") {
@@ -90,15 +91,15 @@ func TestYAMLPersistKeepsWhatCouldNotBeLoaded(t *testing.T) {
 	if got := statefile.Read(t, keptPath); got != broken {
 		t.Errorf("%s holds %q", keptPath, got)
 	}
-	again := YAML(t, path)
-	Load(t, again)
-	if got := Text(again.State); got != want {
+	again := limitertest.YAML(t, path)
+	limitertest.Load(t, again)
+	if got := limitertest.Text(again.State); got != want {
 		t.Errorf("state =\n%swant\n%s", got, want)
 	}
 
 	// What was written in its place is good, and is not kept.
-	Save(t, rl)
-	Save(t, again)
+	limitertest.Save(t, rl)
+	limitertest.Save(t, again)
 	if got := statefile.Litter(t, path); !reflect.DeepEqual(got, kept) {
 		t.Errorf("beside the file lies %q, want %q", got, kept)
 	}
@@ -110,7 +111,7 @@ func TestYAMLPersistKeepsWhatCouldNotBeLoaded(t *testing.T) {
 	if again.Load() == nil {
 		t.Fatal("it loads")
 	}
-	Save(t, again)
+	limitertest.Save(t, again)
 	if got := statefile.Litter(t, path); len(got) != 2 || statefile.Read(t, keptPath) != broken {
 		t.Errorf("beside the file lies %q", got)
 	}
@@ -130,23 +131,23 @@ func TestYAMLPersistKeepsNothingElse(t *testing.T) {
 				t.Fatal("it loads")
 			}
 			os.WriteFile(path, []byte(statefile.Sample), 0o600)
-			Load(t, rl)
+			limitertest.Load(t, rl)
 		},
 		"a file that was gone at the next Load": func(t *testing.T, rl *ratelimit.RateLimiter, path string) {
 			if rl.Load() == nil {
 				t.Fatal("it loads")
 			}
 			os.Remove(path)
-			Load(t, rl)
+			limitertest.Load(t, rl)
 			os.WriteFile(path, []byte("?"), 0o600)
 		},
 	}
 	for name, before := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := statefile.Write(t, "[")
-			rl := YAML(t, path)
+			rl := limitertest.YAML(t, path)
 			before(t, rl, path)
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			if litter := statefile.Litter(t, path); litter != nil {
 				t.Errorf("beside the file lies %q", litter)
 			}
@@ -157,7 +158,7 @@ func TestYAMLPersistKeepsNothingElse(t *testing.T) {
 // A file system error keeps its kind.
 func TestYAMLRefusesWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
-	rl := YAML(t, dir)
+	rl := limitertest.YAML(t, dir)
 	err := rl.Load()
 	if !errors.Is(err, ratelimit.ErrCorruptState) || err.Error() != "load: corrupt state: "+dir+": not a regular file" {
 		t.Errorf("Load of a folder = %v", err)
@@ -167,7 +168,7 @@ func TestYAMLRefusesWhatIsNoFile(t *testing.T) {
 	}
 
 	below := filepath.Join(statefile.Write(t, statefile.Sample), "state.yaml")
-	rl = YAML(t, below)
+	rl = limitertest.YAML(t, below)
 	if err := rl.Load(); err != nil && !errors.Is(err, ratelimit.ErrCorruptState) { // on Windows it is merely missing
 		t.Errorf("Load below a file = %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -29,9 +30,9 @@ func TestYAMLOfTheLibraryLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rl := YAML(t, statefile.Write(t, string(data)))
-	Load(t, rl)
-	if got, want := Text(rl.State), Text(content["state"].(yamlState)); got != want {
+	rl := limitertest.YAML(t, statefile.Write(t, string(data)))
+	limitertest.Load(t, rl)
+	if got, want := limitertest.Text(rl.State), limitertest.Text(content["state"].(yamlState)); got != want {
 		t.Errorf("state =\n%swant\n%s", got, want)
 	}
 	if !reflect.DeepEqual(rl.Quotas, content["quotas"]) {
@@ -41,14 +42,14 @@ func TestYAMLOfTheLibraryLoads(t *testing.T) {
 
 func TestYAMLLoadReplacesUsage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.yaml")
-	rl := YAML(t, path)
+	rl := limitertest.YAML(t, path)
 	rl.RecordUsage("kept", 1, 0)
-	Save(t, rl)
-	want := Text(rl.State)
+	limitertest.Save(t, rl)
+	want := limitertest.Text(rl.State)
 	rl.RecordUsage("kept", 2, 0)
 	rl.RecordUsage("later", 3, 0)
-	Load(t, rl)
-	if got := Text(rl.State); got != want {
+	limitertest.Load(t, rl)
+	if got := limitertest.Text(rl.State); got != want {
 		t.Errorf("state =\n%swant\n%s", got, want)
 	}
 }
@@ -64,12 +65,12 @@ func TestYAMLMissingFileChangesNothing(t *testing.T) {
 	for name, path := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := path(t)
-			rl := YAML(t, path)
+			rl := limitertest.YAML(t, path)
 			rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 1})
 			rl.RecordUsage("m", 1, 0)
-			want := Text(rl.State)
-			Load(t, rl)
-			if got := Text(rl.State); got != want || rl.CanSend("m", 1) {
+			want := limitertest.Text(rl.State)
+			limitertest.Load(t, rl)
+			if got := limitertest.Text(rl.State); got != want || rl.CanSend("m", 1) {
 				t.Errorf("state =\n%swant\n%s", got, want)
 			}
 			if _, err := os.Stat(path); err == nil {
@@ -87,13 +88,13 @@ func TestYAMLQuotaPrecedence(t *testing.T) {
 	inProfile := ratelimit.DefaultProfiles()[ratelimit.ProviderOpenAI].Models["gpt-4o"]
 	openAI := ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI}}
 	config := ratelimit.Config{Quotas: yamlQuotas{"gpt-4o": said}}
-	load := func(t *testing.T, rl *ratelimit.RateLimiter, _ string) { Load(t, rl) }
+	load := func(t *testing.T, rl *ratelimit.RateLimiter, _ string) { limitertest.Load(t, rl) }
 	loadOther := func(content string) func(*testing.T, *ratelimit.RateLimiter, string) {
 		return func(t *testing.T, rl *ratelimit.RateLimiter, path string) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			Load(t, rl)
+			limitertest.Load(t, rl)
 		}
 	}
 	do := func(f func(rl *ratelimit.RateLimiter)) func(*testing.T, *ratelimit.RateLimiter, string) {
@@ -132,7 +133,7 @@ func TestYAMLQuotaPrecedence(t *testing.T) {
 		{"a model that left the file keeps its quota", openAI, steps{load, loadOther("state: {}\n")}, inFile},
 		{"a file without the model changes nothing", openAI, steps{loadOther("quotas: {}\n")}, inProfile},
 		{"a missing file changes nothing", openAI,
-			steps{func(t *testing.T, rl *ratelimit.RateLimiter, path string) { os.Remove(path); Load(t, rl) }}, inProfile},
+			steps{func(t *testing.T, rl *ratelimit.RateLimiter, path string) { os.Remove(path); limitertest.Load(t, rl) }}, inProfile},
 		{"a file that cannot be read changes nothing", openAI,
 			steps{func(t *testing.T, rl *ratelimit.RateLimiter, path string) {
 				os.WriteFile(path, []byte(changed+"    max_tpm: -1\n"), 0o600)
@@ -162,12 +163,12 @@ func TestYAMLQuotaPrecedence(t *testing.T) {
 
 func TestYAMLLeavesInvalidQuotasOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.yaml")
-	rl := YAML(t, path)
+	rl := limitertest.YAML(t, path)
 	rl.SetQuota("good", ratelimit.ModelQuota{MaxRPM: 1})
 	rl.SetQuota("bad", ratelimit.ModelQuota{MaxRPM: 1, MaxTPM: -1})
-	Save(t, rl)
-	again := YAML(t, path)
-	Load(t, again)
+	limitertest.Save(t, rl)
+	again := limitertest.YAML(t, path)
+	limitertest.Load(t, again)
 	if want := (yamlQuotas{"good": {MaxRPM: 1}}); !reflect.DeepEqual(again.Quotas, want) {
 		t.Errorf("quotas = %v, want %v", again.Quotas, want)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -65,16 +66,16 @@ func TestYAMLFollowsSymlinks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rl := YAML(t, path)
-			Load(t, rl)
+			rl := limitertest.YAML(t, path)
+			limitertest.Load(t, rl)
 			rl.RecordUsage("m", 1, 2)
-			Save(t, rl)
+			limitertest.Save(t, rl)
 			if now, err := os.Readlink(path); err != nil || now != link {
 				t.Errorf("the link leads to %q, %v; want %q", now, err, link)
 			}
-			again := YAML(t, target)
-			Load(t, again)
-			if got, want := Text(again.State), Text(rl.State); got != want {
+			again := limitertest.YAML(t, target)
+			limitertest.Load(t, again)
+			if got, want := limitertest.Text(again.State), limitertest.Text(rl.State); got != want {
 				t.Errorf("state =\n%swant\n%s", got, want)
 			}
 			if info, err := os.Lstat(target); err != nil || info.Mode() != 0o600 {
@@ -96,11 +97,11 @@ func TestYAMLFollowsSymlinks(t *testing.T) {
 func TestYAMLKeepsBesideTheTargetOfALink(t *testing.T) {
 	target := statefile.Write(t, "?")
 	path := statefile.Symlink(t, target)
-	rl := YAML(t, path)
+	rl := limitertest.YAML(t, path)
 	if rl.Load() == nil {
 		t.Fatal("it loads")
 	}
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	if kept := statefile.Litter(t, target); len(kept) != 1 || !strings.HasPrefix(kept[0], "state.yaml.corrupt-") {
 		t.Errorf("beside the target lies %q", kept)
 	}
@@ -154,7 +155,7 @@ func TestYAMLRefusesOddFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			litter := statefile.Litter(t, path)
-			rl := YAML(t, path)
+			rl := limitertest.YAML(t, path)
 			rl.RecordUsage("m", 1, 1)
 			if err := rl.Load(); !errors.Is(err, ratelimit.ErrCorruptState) || !strings.Contains(err.Error(), test.load) {
 				t.Errorf("Load = %v", err)
@@ -180,8 +181,8 @@ func TestYAMLPersistTightensTheMode(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	rl := YAML(t, path)
-	Save(t, rl)
+	rl := limitertest.YAML(t, path)
+	limitertest.Save(t, rl)
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode = %v, %v", info.Mode(), err)
 	}
@@ -194,9 +195,9 @@ func TestYAMLPersistLeavesHardLinksAlone(t *testing.T) {
 	if err := os.Link(path, other); err != nil {
 		t.Skip(err)
 	}
-	rl := YAML(t, path)
+	rl := limitertest.YAML(t, path)
 	rl.RecordUsage("m", 1, 1)
-	Save(t, rl)
+	limitertest.Save(t, rl)
 	if statefile.Read(t, other) != statefile.Sample {
 		t.Error("Persist wrote into the file in place")
 	}
@@ -232,7 +233,7 @@ func TestYAMLWithoutPermission(t *testing.T) {
 				os.Chmod(path, test.file)
 				os.Chmod(dir, test.dir)
 				defer os.Chmod(dir, 0o700)
-				rl := YAML(t, path)
+				rl := limitertest.YAML(t, path)
 				rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 1})
 				rl.RecordUsage("m", 1, 1)
 				saved := rl.Persist()
@@ -275,12 +276,12 @@ func TestYAMLKeepsWhatItMayNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	asOrdinaryUser(t, []string{path, dir}, func() {
-		rl := YAML(t, path)
+		rl := limitertest.YAML(t, path)
 		if err := rl.Load(); !errors.Is(err, fs.ErrPermission) {
 			t.Fatalf("Load = %v", err)
 		}
-		Save(t, rl)
-		Load(t, rl)
+		limitertest.Save(t, rl)
+		limitertest.Load(t, rl)
 		if kept := statefile.Litter(t, path); len(kept) != 1 || !strings.Contains(kept[0], ".corrupt-") {
 			t.Errorf("beside the file lies %q", kept)
 		}
@@ -346,7 +347,7 @@ func TestYAMLSweepsWhatKilledWritersLeft(t *testing.T) {
 	if err := os.Symlink(stay[0], filepath.Join(dir, stay[5])); err != nil {
 		t.Fatal(err)
 	}
-	YAML(t, path)
+	limitertest.YAML(t, path)
 	for _, name := range gone {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%s is still there", name)
@@ -360,7 +361,7 @@ func TestYAMLSweepsWhatKilledWritersLeft(t *testing.T) {
 
 	// Behind a link they lie beside its target.
 	write(gone[0])
-	YAML(t, statefile.Symlink(t, path))
+	limitertest.YAML(t, statefile.Symlink(t, path))
 	if _, err := os.Lstat(filepath.Join(dir, gone[0])); err == nil {
 		t.Errorf("%s is still there", gone[0])
 	}
@@ -379,14 +380,14 @@ func TestYAMLSweepLeavesLivingWritersAlone(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				YAML(t, path)
+				limitertest.YAML(t, path)
 			}
 		}
 	}()
 	writers := make(chan error)
 	const rounds = 150
 	for range 2 {
-		rl := YAML(t, path)
+		rl := limitertest.YAML(t, path)
 		rl.RecordUsage("m", 1, 1)
 		go func() {
 			for range rounds {
@@ -410,7 +411,7 @@ func TestYAMLSweepLeavesLivingWritersAlone(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	YAML(t, path)
+	limitertest.YAML(t, path)
 	if litter := statefile.Litter(t, path); litter != nil {
 		t.Errorf("left behind: %q", litter)
 	}

@@ -1,4 +1,6 @@
-package persist
+// Package limitertest makes limiters for tests, in one step that cannot fail without the test. The
+// tests of the root, of persist and of events use it; no program does.
+package limitertest
 
 import (
 	"errors"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
 // YAML returns a limiter without quotas that keeps its state in path.
@@ -20,9 +23,12 @@ func YAML(t testing.TB, path string) *ratelimit.RateLimiter {
 	return With(t, ratelimit.Config{FilePath: path, Providers: []ratelimit.Provider{ratelimit.ProviderLocal}})
 }
 
-// With returns a limiter of a configuration.
+// With returns a limiter of a configuration, with a YAML file unless that has another one.
 func With(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	t.Helper()
+	if cfg.FilePath == "" {
+		cfg.FilePath = filepath.Join(t.TempDir(), "ratelimits.yaml")
+	}
 	rl, err := ratelimit.NewWithConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -35,13 +41,13 @@ func With(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
 func Saving(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	t.Helper()
 	cfg.Providers = []ratelimit.Provider{ratelimit.ProviderLocal}
-	cfg.OnError = ofTheStore(cfg.OnError)
+	cfg.OnError = OfTheStore(cfg.OnError)
 	return With(t, cfg)
 }
 
-// ofTheStore returns a function that passes the errors of the state file to onError, and drops
+// OfTheStore returns a function that passes the errors of the state file to onError, and drops
 // those that tell of models without a quota.
-func ofTheStore(onError func(error)) func(error) {
+func OfTheStore(onError func(error)) func(error) {
 	if onError == nil {
 		return nil
 	}
@@ -109,4 +115,30 @@ func Text(state map[string]*ratelimit.UsageStats) string {
 		}
 	}
 	return b.String()
+}
+
+// Reserve reserves a call that passes.
+func Reserve(t *testing.T, rl *ratelimit.RateLimiter, model string, prompt, output int) *ratelimit.Reservation {
+	t.Helper()
+	r, d := rl.Reserve(model, prompt, output)
+	if r == nil || !d.Allowed {
+		t.Fatalf("Reserve(%q, %d, %d) = %+v", model, prompt, output, d)
+	}
+	return r
+}
+
+// NeedSQLite skips a test of SQLite in a build without it.
+func NeedSQLite(t testing.TB) {
+	t.Helper()
+	if !sqlitestate.Enabled {
+		t.Skip("built without SQLite")
+	}
+}
+
+// Backends are those of this build.
+func Backends() []string {
+	if sqlitestate.Enabled {
+		return []string{"yaml", "sqlite"}
+	}
+	return []string{"yaml"}
 }
