@@ -3,7 +3,6 @@
 package ratelimit_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -15,7 +14,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
@@ -24,10 +22,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 	"dappco.re/go/core/go-ratelimit/money"
 )
-
-// sharedHandOver is how long it takes at most until a limiter learns that another one has
-// made room.
-const sharedHandOver = 50 * time.Millisecond
 
 func TestMain(m *testing.M) {
 	// Tests that run in parallel wait for processes, locks and files more than they compute.
@@ -79,16 +73,15 @@ var examplesDir = sync.OnceValue(func() string {
 
 var removeExamples = func() {}
 
-// newLimiter returns a limiter with one model, "m", of the given quota.
-func newLimiter(tb testing.TB, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
-	tb.Helper()
-	return newLimiterWith(tb, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
-}
+const sharedHandOver = limitertest.HandOver
 
 var (
 	backends       = limitertest.Backends()
 	needSQLite     = limitertest.NeedSQLite
+	newLimiter     = limitertest.Of
 	newLimiterWith = limitertest.With
+	jsonOf         = limitertest.JSON
+	overStore      = limitertest.OverStore
 	reserve        = limitertest.Reserve
 
 	// How long tests are.
@@ -107,15 +100,6 @@ func overFakes(t *testing.T, seeds int, run func(t *testing.T, seed int, fake *s
 			synctest.Test(t, func(t *testing.T) { run(t, seed, sharedlogtest.NewFake()) })
 		})
 	}
-}
-
-func jsonOf(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func addSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {

@@ -26,7 +26,7 @@ var requirements = []string{
 // testHelpers are packages of this module that the tests of every package may import.
 var testHelpers = []string{
 	modulePath + "/internal/test/racetest", modulePath + "/internal/test/piecetest", modulePath + "/internal/test/formertest",
-	modulePath + "/internal/test/statefile",
+	modulePath + "/internal/test/statefile", modulePath + "/internal/test/limitertest",
 }
 
 // importRules say what the packages in a folder may import, beside the standard library
@@ -220,14 +220,19 @@ var importRules = map[string][]string{
 	"internal/test/fakeprovider": {},
 	"internal/test/figure":       {modulePath + "/limit"},
 	"internal/test/formertest":   {},
-	"internal/test/housetest":    {},
+	"internal/test/foundlimits": {
+		modulePath, modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/test/adaptivesim",
+	},
+	"internal/test/housetest": {},
 	"internal/test/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},
+	"internal/test/limitertest": {modulePath, modulePath + "/internal/sqlitestate"},
 	"internal/test/lives": {
 		modulePath, modulePath + "/money", modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
 	},
-	"internal/test/limitertest": {
+	"internal/test/persist": {
 		modulePath, modulePath + "/money", modulePath + "/internal/sqlitestate", "gopkg.in/yaml.v3", "golang.org/x/sys/...",
 	},
 	"internal/test/piecetest":    {},

@@ -3,6 +3,7 @@
 package limitertest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,21 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
+
+// HandOver is how long it takes at most until a limiter learns that another one has made room.
+const HandOver = 50 * time.Millisecond
+
+// OverStore returns a limiter of a store, until the test ends.
+func OverStore(t *testing.T, store ratelimit.Store, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	cfg.Store = store
+	rl, err := ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rl.Close() })
+	return rl
+}
 
 // YAML returns a limiter without quotas that keeps its state in path.
 func YAML(t testing.TB, path string) *ratelimit.RateLimiter {
@@ -34,6 +50,12 @@ func With(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
 		t.Fatal(err)
 	}
 	return rl
+}
+
+// Of returns a limiter with one model, "m", of the given quota.
+func Of(t testing.TB, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
+	t.Helper()
+	return With(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
 }
 
 // Saving returns a limiter without quotas that saves by itself. Config.OnError is told of the store
@@ -115,6 +137,16 @@ func Text(state map[string]*ratelimit.UsageStats) string {
 		}
 	}
 	return b.String()
+}
+
+// JSON returns what a value is as JSON.
+func JSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Reserve reserves a call that passes.

@@ -1,6 +1,6 @@
 // Helpers of the tests of limits that are found.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 // adaptiveBoth finds both limits: from 120 a minute, and from 20 calls in flight.
@@ -58,11 +59,11 @@ func adaptiveGroup(t *testing.T, group string, cfg ratelimit.Config) ([]*ratelim
 func adaptiveOpen(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	t.Helper()
 	if cfg.Store == nil {
-		rl := newLimiterWith(t, cfg)
+		rl := limitertest.With(t, cfg)
 		t.Cleanup(func() { rl.Close() })
 		return rl
 	}
-	return overStore(t, cfg.Store, cfg)
+	return limitertest.OverStore(t, cfg.Store, cfg)
 }
 
 // adaptiveCatchUp lets limiters learn what the others have done.

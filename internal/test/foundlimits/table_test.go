@@ -1,9 +1,10 @@
 // Limits that are found: which refusal moves which limit, and between which bounds.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 // A quota finds the rate if one of its fields is set, and the calls in flight likewise.
@@ -38,7 +40,7 @@ func TestAdaptiveStarts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiter(t, tt.quota)
+				rl := limitertest.Of(t, tt.quota)
 				if got := adaptiveFound(rl, "m"); got != tt.want {
 					t.Errorf("it begins with %s, want %s", got, tt.want)
 				}
@@ -63,16 +65,16 @@ func TestAdaptiveInvalidQuotas(t *testing.T) {
 		{quota{AdaptiveCeilingRPM: -1}, "AdaptiveCeilingRPM"},
 		{quota{AdaptiveFloorInFlight: -1}, "AdaptiveFloorInFlight"},
 		{quota{AdaptiveCeilingInFlight: -1}, "AdaptiveCeilingInFlight"},
-		{quota{AdaptiveFloorRPM: -maxInt - 1, AdaptiveCeilingRPM: 5}, "AdaptiveFloorRPM"},
+		{quota{AdaptiveFloorRPM: -math.MaxInt - 1, AdaptiveCeilingRPM: 5}, "AdaptiveFloorRPM"},
 		{quota{AdaptiveFloorRPM: 6, AdaptiveCeilingRPM: 5}, "AdaptiveFloorRPM"},
 		{quota{AdaptiveFloorInFlight: 6, AdaptiveCeilingInFlight: 5}, "AdaptiveFloorInFlight"},
-		{quota{AdaptiveFloorRPM: maxInt, AdaptiveCeilingRPM: maxInt - 1}, "AdaptiveFloorRPM"},
+		{quota{AdaptiveFloorRPM: math.MaxInt, AdaptiveCeilingRPM: math.MaxInt - 1}, "AdaptiveFloorRPM"},
 	} {
 		_, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: "/dev/null/none", Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `"m"`) {
 			t.Errorf("%+v: error %v, want one with %s", tt.quota, err, tt.want)
 		}
-		rl := newLimiter(t, ratelimit.ModelQuota{})
+		rl := limitertest.Of(t, ratelimit.ModelQuota{})
 		rl.SetQuota("m", tt.quota)
 		for range 2 {
 			r, d := rl.Reserve("m", 1, 1)
@@ -119,7 +121,7 @@ func TestAdaptiveRefusalsMove(t *testing.T) {
 		{"no such word", 529, "120/20"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiter(t, adaptiveBoth)
+			rl := limitertest.Of(t, adaptiveBoth)
 			was := rl.Decide("m", 0)
 			rl.ObserveRefusal(context.Background(), ratelimit.ProviderRefusal{Model: "m", Status: tt.status, Problem: tt.problem, RetryAfter: time.Minute})
 			if got := adaptiveFound(rl, "m"); got != tt.want {
@@ -143,7 +145,7 @@ func TestAdaptiveRefusalsMoveNothingElse(t *testing.T) {
 			"114/0": {AdaptiveFloorRPM: 60, MaxInFlight: 5},
 			"0/19":  {AdaptiveFloorInFlight: 10, MaxRPM: 100},
 		} {
-			rl := newLimiter(t, quota)
+			rl := limitertest.Of(t, quota)
 			for _, problem := range []string{"rate_limited", "overloaded"} {
 				adaptiveRefuse(rl, "m", problem)
 			}
@@ -219,7 +221,7 @@ func TestAdaptiveOneEventIsOneDecrease(t *testing.T) {
 // However long refusals go on, and however little is refused, nothing leaves the bounds.
 func TestAdaptiveBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+		rl := limitertest.With(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
 			"m":     {AdaptiveFloorRPM: 60, AdaptiveCeilingRPM: 700},
 			"slots": {AdaptiveFloorInFlight: 3, AdaptiveCeilingInFlight: 17},
 		}})
@@ -274,13 +276,13 @@ func TestAdaptiveGrowsByUse(t *testing.T) {
 		}, false, false},
 		{"a tenth of the calls", func(t *testing.T, rl *ratelimit.RateLimiter) {
 			for range 20 {
-				reserve(t, rl, "m", 0, 0).Commit(0, 0)
+				limitertest.Reserve(t, rl, "m", 0, 0).Commit(0, 0)
 				time.Sleep(5 * s)
 			}
 		}, false, false},
 		{"half of the calls", func(t *testing.T, rl *ratelimit.RateLimiter) {
 			for range 100 {
-				reserve(t, rl, "m", 0, 0).Commit(0, 0)
+				limitertest.Reserve(t, rl, "m", 0, 0).Commit(0, 0)
 				time.Sleep(s)
 			}
 		}, false, false},
@@ -309,7 +311,7 @@ func TestAdaptiveGrowsByUse(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiter(t, adaptiveBoth)
+				rl := limitertest.Of(t, adaptiveBoth)
 				tt.use(t, rl)
 				got := rl.Stats("m")
 				if rate := got.AdaptiveRPM > 125; rate != tt.rate {
@@ -327,7 +329,7 @@ func TestAdaptiveGrowsByUse(t *testing.T) {
 func TestAdaptiveSlotsGrowByUse(t *testing.T) {
 	for most, grows := range map[int]bool{9: false, 100: true} { // what the program has in flight at once
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveFloorInFlight: 5, AdaptiveCeilingInFlight: 500})
+			rl := limitertest.Of(t, ratelimit.ModelQuota{AdaptiveFloorInFlight: 5, AdaptiveCeilingInFlight: 500})
 			var open []*ratelimit.Reservation
 			for range 300 {
 				for len(open) < most {
@@ -357,7 +359,7 @@ func TestAdaptiveSlotsGrowByUse(t *testing.T) {
 func TestAdaptiveConverges(t *testing.T) {
 	for _, floor := range []int{6, 60} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveFloorRPM: floor, AdaptiveCeilingRPM: 100 * floor})
+			rl := limitertest.Of(t, ratelimit.ModelQuota{AdaptiveFloorRPM: floor, AdaptiveCeilingRPM: 100 * floor})
 			for range 12 { // down to the floor
 				adaptiveRefuse(rl, "m", "rate_limited")
 				time.Sleep(3 * time.Second)
@@ -379,7 +381,7 @@ func TestAdaptiveConverges(t *testing.T) {
 // In an outage few calls are in flight, and when it ends the provider is not met by everybody.
 func TestAdaptiveAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveFloorInFlight: 1, AdaptiveCeilingInFlight: 100})
+		rl := limitertest.Of(t, ratelimit.ModelQuota{AdaptiveFloorInFlight: 1, AdaptiveCeilingInFlight: 100})
 		var down atomic.Bool
 		most := 0
 		ctx, cancel := context.WithCancel(context.Background())

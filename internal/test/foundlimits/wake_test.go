@@ -1,6 +1,6 @@
 // Limits that are found, and changes that let waiters pass.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 // adaptiveCrowd has n calls wait, and returns where they say when they passed. They end at once.
@@ -44,7 +45,7 @@ func TestAdaptiveToldServesWaiters(t *testing.T) {
 					q := adaptiveFixed(1)
 					q.MaxRPM = tt.max
 					all, _ := adaptiveGroup(t, group, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{"m": q}})
-					reserve(t, all[0], "m", 0, 0).Commit(0, 0)
+					limitertest.Reserve(t, all[0], "m", 0, 0).Commit(0, 0)
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					passed := adaptiveCrowd(ctx, all[0], 20)
@@ -66,10 +67,10 @@ func TestAdaptiveToldServesWaiters(t *testing.T) {
 // instant.
 func TestAdaptiveAfterReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, adaptiveFixed(60))
+		rl := limitertest.Of(t, adaptiveFixed(60))
 		time.Sleep(time.Hour)
 		for range 2 {
-			reserve(t, rl, "m", 0, 0).Commit(0, 0)
+			limitertest.Reserve(t, rl, "m", 0, 0).Commit(0, 0)
 			if d := rl.Decide("m", 0); d.RetryAfter != time.Second-adaptiveLate {
 				t.Errorf("behind a call: %+v", d)
 			}

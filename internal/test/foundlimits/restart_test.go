@@ -1,7 +1,7 @@
 // Limits that are found, over restarts: what was found is there again, aged by how long it was not
 // used.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
@@ -63,7 +64,7 @@ func TestAdaptiveRestart(t *testing.T) {
 		{0, 24 * h, 0},
 		{0, 40 * 365 * 24 * h, 0},
 	} {
-		for _, backend := range backends {
+		for _, backend := range limitertest.Backends() {
 			if backend != "yaml" && tt.between != h {
 				continue // what is written is the same
 			}
@@ -103,7 +104,7 @@ func TestAdaptiveRestart(t *testing.T) {
 func TestAdaptiveAgesUnused(t *testing.T) {
 	for _, looks := range []time.Duration{time.Hour, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiterWith(t, ratelimit.Config{Quotas: adaptiveApart})
+			rl := limitertest.With(t, ratelimit.Config{Quotas: adaptiveApart})
 			rate, slots := adaptiveLearned(t, rl)
 			for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(looks) {
 				rl.Stats("m")
@@ -146,12 +147,12 @@ func TestAdaptiveAgesDespiteRefusals(t *testing.T) {
 // What is used does not age, however long that goes on.
 func TestAdaptiveStaysWhileUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiterWith(t, ratelimit.Config{Quotas: adaptiveApart})
+		rl := limitertest.With(t, ratelimit.Config{Quotas: adaptiveApart})
 		rate, slots := adaptiveLearned(t, rl)
 		for range 6 * 60 { // far less than what was found, and all the time
 			time.Sleep(10 * time.Second)
-			reserve(t, rl, "m", 0, 0).Commit(0, 0)
-			r := reserve(t, rl, "slots", 0, 0)
+			limitertest.Reserve(t, rl, "m", 0, 0).Commit(0, 0)
+			r := limitertest.Reserve(t, rl, "slots", 0, 0)
 			time.Sleep(time.Second)
 			r.Commit(0, 0)
 		}
@@ -162,7 +163,7 @@ func TestAdaptiveStaysWhileUsed(t *testing.T) {
 
 // A file of a program that found nothing loads, and the search begins at its start.
 func TestAdaptiveFileWithoutFound(t *testing.T) {
-	for _, backend := range backends {
+	for _, backend := range limitertest.Backends() {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := ratelimit.Config{Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"), Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 70}}}
 			rl := adaptiveOpen(t, cfg)
@@ -188,7 +189,7 @@ func TestAdaptiveFileWithoutFound(t *testing.T) {
 
 // The quota itself is in the file, with its bounds.
 func TestAdaptiveQuotaIsInTheFile(t *testing.T) {
-	for _, backend := range backends {
+	for _, backend := range limitertest.Backends() {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := ratelimit.Config{Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"), Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth}}
 			rl := adaptiveOpen(t, cfg)
@@ -273,7 +274,7 @@ func TestAdaptiveMaliciousFile(t *testing.T) {
 				if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				again := newLimiterWith(t, ratelimit.Config{FilePath: path, Quotas: adaptiveApart})
+				again := limitertest.With(t, ratelimit.Config{FilePath: path, Quotas: adaptiveApart})
 				if err := again.Load(); err != nil {
 					refused++
 					continue

@@ -1,6 +1,6 @@
 // Limits that are found, where the headers of the provider say them.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 // adaptiveSpaced reports whether a model spaces its calls: two at once do not pass.
@@ -58,7 +59,7 @@ func TestAdaptiveHeadersWin(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: tt.learns, Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth, "n": adaptiveBoth}})
+				rl := limitertest.With(t, ratelimit.Config{LearnQuotas: tt.learns, Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth, "n": adaptiveBoth}})
 				rl.Observe("m", tt.limits)
 				if n := rl.Stats("m").AdaptiveRPM; (n > 0) != tt.spaced {
 					t.Errorf("the rate that was found is %d", n)
@@ -89,7 +90,7 @@ func TestAdaptiveHeadersWin(t *testing.T) {
 func TestAdaptiveHeadersAreLimits(t *testing.T) {
 	for cap, want := range map[int]int{0: 7, 3: 3} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{
+			rl := limitertest.With(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{
 				"m": {MaxRPM: cap, AdaptiveFloorRPM: 60},
 			}})
 			rl.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 7}})
@@ -137,7 +138,7 @@ func TestAdaptiveSearchComesBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth}})
+				rl := limitertest.With(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth}})
 				rl.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 5000}})
 				tt.do(rl)
 				n := rl.Stats("m").AdaptiveRPM
@@ -154,7 +155,7 @@ func TestAdaptiveSearchComesBack(t *testing.T) {
 
 // What a header has said holds after a restart, as long as the program learns.
 func TestAdaptiveHeadersOverRestart(t *testing.T) {
-	for _, backend := range backends {
+	for _, backend := range limitertest.Backends() {
 		for _, learns := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := ratelimit.Config{
@@ -180,10 +181,10 @@ func TestAdaptiveHeadersOverRestart(t *testing.T) {
 // Explain says what was found, in numbers and in words.
 func TestAdaptiveExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, adaptiveBoth)
+		rl := limitertest.Of(t, adaptiveBoth)
 		adaptiveRefuse(rl, "m", "rate_limited")
 		adaptiveRefuse(rl, "m", "overloaded")
-		reserve(t, rl, "m", 0, 0).Commit(0, 0)
+		limitertest.Reserve(t, rl, "m", 0, 0).Commit(0, 0)
 		e := rl.Explain("m")
 		if s := e.Next.Stats; s.AdaptiveRPM != 114 || s.AdaptiveInFlight != 19 {
 			t.Errorf("Next has %+v", s)
@@ -195,7 +196,7 @@ func TestAdaptiveExplained(t *testing.T) {
 			}
 		}
 		if e.Found == nil || e.Found.RPM != 114 || e.Found.InFlight != 19 || e.Found.FloorRPM != 60 || e.Found.CeilingInFlight != 1000 {
-			t.Errorf("what was found is %s", jsonOf(t, e.Found))
+			t.Errorf("what was found is %s", limitertest.JSON(t, e.Found))
 		}
 	})
 }
@@ -205,7 +206,7 @@ func TestAdaptiveExplained(t *testing.T) {
 func TestAdaptiveHeadersOfCoveredModels(t *testing.T) {
 	for _, quota := range []string{"*", "llama-*"} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{quota: {AdaptiveFloorRPM: 60}}})
+			rl := limitertest.With(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{quota: {AdaptiveFloorRPM: 60}}})
 			spaced := func(when string, want ...bool) {
 				t.Helper()
 				for i, model := range []string{"llama-1", "llama-2"} {
@@ -235,7 +236,7 @@ func TestAdaptiveHeadersOfCoveredModels(t *testing.T) {
 func TestAdaptiveEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		rl := newLimiterWith(t, ratelimit.Config{
+		rl := limitertest.With(t, ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth},
 			Events: ratelimit.EventHandlers(adaptiveListener(func(e *ratelimit.Event) { told = append(told, string(e.Kind)+" "+e.Problem) })),
 		})
@@ -271,7 +272,7 @@ func TestAdaptiveConfig(t *testing.T) {
 		}
 	}
 	var q ratelimit.ModelQuota
-	if err := json.Unmarshal([]byte(jsonOf(t, adaptiveBoth)), &q); err != nil || q != adaptiveBoth {
+	if err := json.Unmarshal([]byte(limitertest.JSON(t, adaptiveBoth)), &q); err != nil || q != adaptiveBoth {
 		t.Errorf("through JSON it is %+v, %v", q, err)
 	}
 }

@@ -1,6 +1,6 @@
 // Limits that are found, and those who wait: in time, in order, and none forgotten.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // Calls that wait start evenly, in their order, each to the nanosecond.
@@ -33,7 +35,7 @@ func TestAdaptiveWaitersAreSpaced(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiter(t, tt.quota)
+				rl := limitertest.Of(t, tt.quota)
 				began := time.Now()
 				order := make(chan int, len(tt.want))
 				at := make(chan time.Duration, len(tt.want))
@@ -76,7 +78,7 @@ func TestAdaptiveWaitersAreSpaced(t *testing.T) {
 // A gate of CooldownFor holds, and those who wait for its end do not come at once then.
 func TestAdaptiveAfterACooldown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, adaptiveFixed(60))
+		rl := limitertest.Of(t, adaptiveFixed(60))
 		rl.CooldownFor("m", 10*time.Second, ratelimit.CauseRateLimited)
 		began := time.Now()
 		var passed atomic.Int32
@@ -104,7 +106,7 @@ func TestAdaptiveAfterACooldown(t *testing.T) {
 func TestAdaptiveRecords(t *testing.T) {
 	for calls, want := range map[int]time.Duration{1: time.Second, 3: 3 * time.Second, 4000: time.Minute + time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiter(t, adaptiveFixed(60))
+			rl := limitertest.Of(t, adaptiveFixed(60))
 			for range calls {
 				rl.RecordUsage("m", 0, 0)
 			}
@@ -145,8 +147,8 @@ func TestAdaptiveDeadlines(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiter(t, tt.quota)
-				before := reserve(t, rl, "m", 0, 0)
+				rl := limitertest.Of(t, tt.quota)
+				before := limitertest.Reserve(t, rl, "m", 0, 0)
 				if !tt.held {
 					before.Commit(0, 0)
 				}
@@ -200,7 +202,7 @@ func TestAdaptiveLowerRateIsTooLate(t *testing.T) {
 				t.Fatalf("%s: it does not wait", group)
 			}
 			adaptiveRefuse(all[len(all)-1], "m", "rate_limited")
-			if took := <-done; took > 5*time.Second+sharedHandOver {
+			if took := <-done; took > 5*time.Second+limitertest.HandOver {
 				t.Errorf("%s: it learns it after %v", group, took)
 			}
 		})
@@ -210,10 +212,10 @@ func TestAdaptiveLowerRateIsTooLate(t *testing.T) {
 // A lower limit of calls in flight ends no call, and lets none begin until enough have ended.
 func TestAdaptiveLowered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 1000})
+		rl := limitertest.Of(t, ratelimit.ModelQuota{AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 1000})
 		var open []*ratelimit.Reservation
 		for range 20 {
-			open = append(open, reserve(t, rl, "m", 0, 0))
+			open = append(open, limitertest.Reserve(t, rl, "m", 0, 0))
 		}
 		for range 20 {
 			time.Sleep(3 * time.Second)
@@ -278,8 +280,8 @@ func TestAdaptiveWaitersAreServed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]quota{"m": tt.quota}})
-				held := reserve(t, rl, "m", 0, 0)
+				rl := limitertest.With(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]quota{"m": tt.quota}})
+				held := limitertest.Reserve(t, rl, "m", 0, 0)
 				done := make(chan error, 1)
 				go func() {
 					r, err := rl.Acquire(t.Context(), "m", 0, 0)
@@ -312,7 +314,7 @@ func TestAdaptiveWaitersAreServed(t *testing.T) {
 // Slots that are found by the end of a call are given to those who wait at once.
 func TestAdaptiveFoundSlotsAreGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveCeilingInFlight: 64})
+		rl := limitertest.Of(t, ratelimit.ModelQuota{AdaptiveCeilingInFlight: 64})
 		ctx, cancel := context.WithCancel(t.Context())
 		began, full := time.Now(), 0
 		for range 100 {
@@ -350,7 +352,7 @@ func TestAdaptiveClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			all, _ := adaptiveGroup(t, group, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveFixed(1), "slots": {AdaptiveCeilingInFlight: 1}}})
 			rl := all[0]
-			a, b := reserve(t, rl, "m", 0, 0), reserve(t, rl, "slots", 0, 0)
+			a, b := limitertest.Reserve(t, rl, "m", 0, 0), limitertest.Reserve(t, rl, "slots", 0, 0)
 			done := make(chan error, 2)
 			for _, model := range []string{"m", "slots"} {
 				go func() {
@@ -381,7 +383,7 @@ func TestAdaptiveClose(t *testing.T) {
 // In random schedules nobody waits while there is room, and all are served in the end.
 func TestAdaptiveNoLostWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for seed := range manySeeds(t, uint64(times(400, 60, 50))) {
+		for seed := range racetest.Seeds(t, uint64(racetest.Times(400, 60, 50))) {
 			adaptiveSchedule(t, rand.New(rand.NewPCG(seed, 22)))
 			if t.Failed() {
 				t.Fatalf("of seed %d", seed)

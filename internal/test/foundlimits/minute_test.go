@@ -1,6 +1,6 @@
 // Limits that are found of a provider that counts the minute.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	sim "dappco.re/go/core/go-ratelimit/internal/test/adaptivesim"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
@@ -26,7 +27,7 @@ func TestAdaptiveMinutes(t *testing.T) {
 			for _, period := range []time.Duration{0, 5 * time.Minute} {
 				t.Run(fmt.Sprintf("%v, Retry-After %v, neighbour every %v", shape.Name, retryAfter, period), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveFloorRPM: 6})
+						rl := limitertest.Of(t, ratelimit.ModelQuota{AdaptiveFloorRPM: 6})
 						s := adaptiveMeet(rl, shape.Run(5, retryAfter, period, 0).Provider, 10*time.Minute, 30*time.Minute)
 						t.Logf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
 						refused, used := 0.02, 0.95

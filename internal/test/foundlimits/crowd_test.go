@@ -1,6 +1,6 @@
 // Limits that are found, and many goroutines at a time whose calls one write to a store carries.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"

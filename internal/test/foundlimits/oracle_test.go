@@ -1,6 +1,6 @@
 // Limits that are found, against a model of what they may admit.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"fmt"
@@ -14,6 +14,8 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // adaptiveModel is what the oracle knows of a model. The limits that are known are those of a twin,
@@ -82,7 +84,7 @@ func newAdaptivePlay(t *testing.T, random *rand.Rand, n int, cfg ratelimit.Confi
 		p.names = append(p.names, name)
 		p.models[name] = &adaptiveModel{quota: q}
 	}
-	p.twin = newLimiterWith(t, ratelimit.Config{Quotas: known})
+	p.twin = limitertest.With(t, ratelimit.Config{Quotas: known})
 	for range n {
 		p.limiters = append(p.limiters, adaptiveOpen(t, cfg))
 	}
@@ -404,7 +406,7 @@ func (p *adaptivePlay) run(steps int) {
 // A limiter decides as the model says, after random calls, refusals and settlements.
 func TestAdaptiveAgainstOracle(t *testing.T) {
 	moves := 0
-	for seed := range manySeeds(t, uint64(times(30, 8, 30))) {
+	for seed := range racetest.Seeds(t, uint64(racetest.Times(30, 8, 30))) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 20)), 1, ratelimit.Config{})
@@ -421,7 +423,7 @@ func TestAdaptiveAgainstOracle(t *testing.T) {
 // So do several limiters of one store, together, and they agree on what was found.
 func TestAdaptiveOfAStoreAgainstOracle(t *testing.T) {
 	moves := 0
-	for seed := range manySeeds(t, uint64(times(12, 3, 12))) {
+	for seed := range racetest.Seeds(t, uint64(racetest.Times(12, 3, 12))) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 21)), 3, ratelimit.Config{Store: sharedlogtest.NewFake()})
@@ -440,13 +442,13 @@ func TestAdaptiveOfAStoreAgainstOracle(t *testing.T) {
 
 // So do limiters that share a file.
 func TestAdaptiveOfAFileAgainstOracle(t *testing.T) {
-	needSQLite(t)
-	for seed := range manySeeds(t, 1) {
+	limitertest.NeedSQLite(t)
+	for seed := range racetest.Seeds(t, 1) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		synctest.Test(t, func(t *testing.T) {
 			cfg := ratelimit.Config{Shared: true, Backend: "sqlite", FilePath: path}
 			p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 24)), 2, cfg)
-			p.run(times(120, 60, 300))
+			p.run(racetest.Times(120, 60, 300))
 		})
 	}
 }

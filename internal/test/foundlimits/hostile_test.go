@@ -1,10 +1,11 @@
 // Limits that are found, of many models, in extreme bounds, and while everything changes.
 
-package ratelimit_test
+package foundlimits
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // Each row: a refusal of one name, and what is found of another one then. Each model that is
@@ -48,7 +51,7 @@ func TestAdaptiveNames(t *testing.T) {
 		{"*", "one", 120},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiterWith(t, cfg)
+			rl := limitertest.With(t, cfg)
 			adaptiveRefuse(rl, tt.refused, "rate_limited")
 			if got := rl.Stats(tt.asked).AdaptiveRPM; got != tt.want {
 				t.Errorf("after a refusal of %q %q has %d, want %d", tt.refused, tt.asked, got, tt.want)
@@ -57,7 +60,7 @@ func TestAdaptiveNames(t *testing.T) {
 			if shared != (tt.want == 114) {
 				t.Fatalf("%q and %q are counted together: %v", tt.refused, tt.asked, shared)
 			}
-			reserve(t, rl, tt.refused, 0, 0).Commit(0, 0)
+			limitertest.Reserve(t, rl, tt.refused, 0, 0).Commit(0, 0)
 			if rl.CanSend(tt.asked, 0) == shared {
 				t.Errorf("after a call of %q %q passes: %v", tt.refused, tt.asked, !shared)
 			}
@@ -69,12 +72,12 @@ func TestAdaptiveNames(t *testing.T) {
 // pass.
 func TestAdaptiveExtremeBounds(t *testing.T) {
 	for _, q := range []ratelimit.ModelQuota{
-		{AdaptiveCeilingRPM: maxInt}, {AdaptiveFloorRPM: maxInt}, {AdaptiveFloorRPM: maxInt, AdaptiveCeilingRPM: maxInt},
-		{AdaptiveFloorRPM: maxInt - 1, AdaptiveCeilingRPM: maxInt}, {AdaptiveFloorRPM: maxInt/2 + 1},
-		{AdaptiveFloorRPM: 2_000_000}, {AdaptiveFloorRPM: 1, AdaptiveCeilingRPM: maxInt},
-		{AdaptiveCeilingInFlight: maxInt}, {AdaptiveFloorInFlight: maxInt}, {AdaptiveFloorInFlight: maxInt, AdaptiveCeilingInFlight: maxInt},
-		{AdaptiveFloorInFlight: 20_000}, {AdaptiveFloorInFlight: 1, AdaptiveCeilingInFlight: maxInt},
-		{AdaptiveFloorRPM: maxInt, AdaptiveFloorInFlight: maxInt, MaxRPM: maxInt, MaxInFlight: maxInt},
+		{AdaptiveCeilingRPM: math.MaxInt}, {AdaptiveFloorRPM: math.MaxInt}, {AdaptiveFloorRPM: math.MaxInt, AdaptiveCeilingRPM: math.MaxInt},
+		{AdaptiveFloorRPM: math.MaxInt - 1, AdaptiveCeilingRPM: math.MaxInt}, {AdaptiveFloorRPM: math.MaxInt/2 + 1},
+		{AdaptiveFloorRPM: 2_000_000}, {AdaptiveFloorRPM: 1, AdaptiveCeilingRPM: math.MaxInt},
+		{AdaptiveCeilingInFlight: math.MaxInt}, {AdaptiveFloorInFlight: math.MaxInt}, {AdaptiveFloorInFlight: math.MaxInt, AdaptiveCeilingInFlight: math.MaxInt},
+		{AdaptiveFloorInFlight: 20_000}, {AdaptiveFloorInFlight: 1, AdaptiveCeilingInFlight: math.MaxInt},
+		{AdaptiveFloorRPM: math.MaxInt, AdaptiveFloorInFlight: math.MaxInt, MaxRPM: math.MaxInt, MaxInFlight: math.MaxInt},
 		{AdaptiveFloorRPM: 1, AdaptiveCeilingRPM: 1, AdaptiveFloorInFlight: 1, AdaptiveCeilingInFlight: 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -108,7 +111,7 @@ func TestAdaptiveExtremeBounds(t *testing.T) {
 				}
 			}
 			time.Sleep(adaptiveGap(1))
-			reserve(t, rl, "m", 1, 1).Commit(1, 1)
+			limitertest.Reserve(t, rl, "m", 1, 1).Commit(1, 1)
 			adaptiveCatchUp(t, rl)
 			if err := rl.Load(); err != nil {
 				t.Errorf("%+v: %v", q, err)
@@ -121,7 +124,7 @@ func TestAdaptiveExtremeBounds(t *testing.T) {
 // Times at the end of what there is do not break what is found.
 func TestAdaptiveExtremeTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, adaptiveBoth)
+		rl := limitertest.Of(t, adaptiveBoth)
 		time.Sleep(time.Minute)
 		for _, sent := range []time.Time{
 			time.Unix(-1<<60, 0), time.Unix(1<<60, 0), time.Unix(0, -1<<63), time.Unix(0, 1<<63-1), {},
@@ -129,10 +132,10 @@ func TestAdaptiveExtremeTimes(t *testing.T) {
 		} {
 			for _, problem := range []string{"rate_limited", "overloaded"} {
 				rl.ObserveRefusal(context.Background(), ratelimit.ProviderRefusal{
-					Model: "m", Problem: problem, SentAt: sent, RetryAfter: time.Duration(-1 << 63), Status: -maxInt,
+					Model: "m", Problem: problem, SentAt: sent, RetryAfter: time.Duration(-1 << 63), Status: -math.MaxInt,
 				})
 			}
-			reserve(t, rl, "m", 0, 0).Commit(0, 0)
+			limitertest.Reserve(t, rl, "m", 0, 0).Commit(0, 0)
 			s := rl.Stats("m")
 			wantBetween(t, fmt.Sprint("the rate after a call that was sent at ", sent), s.AdaptiveRPM, 60, 120)
 			wantBetween(t, "the slots", s.AdaptiveInFlight, 10, 20)
@@ -157,7 +160,7 @@ func TestAdaptiveManyModels(t *testing.T) {
 		}
 		rl := adaptiveOpen(t, cfg)
 		adaptiveRefuse(rl, "own", "rate_limited")
-		used := reserve(t, rl, "used", 0, 0) // open all the time, so the model is not idle
+		used := limitertest.Reserve(t, rl, "used", 0, 0) // open all the time, so the model is not idle
 		time.Sleep(time.Second)
 		adaptiveRefuse(rl, "used", "overloaded")
 		heap := func() int64 {
@@ -195,7 +198,7 @@ func TestAdaptiveManyModels(t *testing.T) {
 				if names%500 == 0 {
 					time.Sleep(2 * time.Minute) // the others are idle then
 					used.Commit(0, 0)
-					used = reserve(t, rl, "used", 0, 0)
+					used = limitertest.Reserve(t, rl, "used", 0, 0)
 				}
 			}
 		}
@@ -217,7 +220,7 @@ func TestAdaptiveManyModels(t *testing.T) {
 // Everything at the same time: the race detector looks on, and the caps hold.
 func TestAdaptiveRace(t *testing.T) {
 	t.Parallel()
-	rl := newLimiterWith(t, ratelimit.Config{
+	rl := limitertest.With(t, ratelimit.Config{
 		FilePath: filepath.Join(t.TempDir(), "state"), LearnQuotas: true,
 		Quotas: map[string]ratelimit.ModelQuota{
 			"m": {AdaptiveFloorRPM: 1_000_000, AdaptiveFloorInFlight: 2, MaxInFlight: 6}, "*": {AdaptiveFloorRPM: 600_000, MaxInFlight: 6},
@@ -227,7 +230,7 @@ func TestAdaptiveRace(t *testing.T) {
 	for g := range 8 {
 		random := rand.New(rand.NewPCG(23, uint64(g)))
 		all.Go(func() {
-			for range times(80, 40, 20_000) {
+			for range racetest.Times(80, 40, 20_000) {
 				model := []string{"m", "n", fmt.Sprint(random.IntN(30))}[random.IntN(3)]
 				switch random.IntN(12) {
 				case 0:
@@ -279,7 +282,7 @@ func TestAdaptiveAllocations(t *testing.T) {
 		})
 	}
 	warm := func(quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
-		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1_000_000})
+		rl := limitertest.Of(t, ratelimit.ModelQuota{MaxRPM: 1_000_000})
 		for range 3000 { // so that the storage has grown
 			rl.RecordUsage("m", 0, 0)
 		}
@@ -308,7 +311,7 @@ func TestAdaptiveAllocations(t *testing.T) {
 			t.Errorf("%+v: a refusal has %v allocations", tt.finds, n)
 		}
 	}
-	slow := newLimiter(t, adaptiveFixed(1))
+	slow := limitertest.Of(t, adaptiveFixed(1))
 	slow.RecordUsage("m", 1, 1)
 	if d := slow.Decide("m", 1); d.Allowed {
 		t.Errorf("after a call: %+v", d)
