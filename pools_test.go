@@ -1,4 +1,4 @@
-// Pools: who is in them, what they deny, and who says so.
+// Pools: who is in them, what they deny, who says so, who waits for them, and whom reports reach.
 
 package ratelimit_test
 
@@ -9,11 +9,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
 type pools = map[string]ratelimit.Pool
@@ -373,4 +375,158 @@ func TestModelNamedAsPool(t *testing.T) {
 	if !rl.CanSend("a", 1) {
 		t.Error("the pool is cooled")
 	}
+}
+
+// What a provider reports on a model without a limit of the kind is of the pool that has one, and
+// is held back from all its models. A report of a smaller limit is of a bucket that the pool holds
+// beside others: that is no reason to stop these.
+func TestReportsReachPools(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		learns bool
+		limit  int // that is reported
+		ofPool bool
+		learnt int // by the model
+	}{
+		{name: "the pool's limit", limit: 100, ofPool: true},
+		{name: "a larger one", limit: 500, ofPool: true},
+		{name: "an unknown one", limit: 0, ofPool: true},
+		{name: "a smaller one", limit: 20},
+		{name: "the pool's limit, learning", learns: true, limit: 100, ofPool: true},
+		{name: "a larger one, learning", learns: true, limit: 500, ofPool: true},
+		{name: "a smaller one, learning", learns: true, limit: 20, learnt: 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				cfg := ratelimit.Config{
+					LearnQuotas: test.learns, Quotas: map[string]ratelimit.ModelQuota{"a": {MaxTPM: 1000}, "b": {MaxTPM: 1000}},
+					Pools: map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 100}}},
+				}
+				shared, _, err := ratelimit.NewOverFake(fake, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer shared.Close()
+				for i, rl := range []*ratelimit.RateLimiter{newLimiterWith(t, cfg), shared} {
+					rl.RecordUsage("a", 1, 1)
+					report := ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: test.limit, HasRemaining: true, Reset: 30 * time.Second}}
+					rl.Observe("a", report)
+					said := fake.Events()
+					rl.Observe("a", report)
+					if fake.Events() != said {
+						t.Error("the same report again was written")
+					}
+					if d := rl.Decide("b", 1); d.Allowed == test.ofPool || test.ofPool && (d.Pool != "p" || d.RetryAfter > 31*time.Second) {
+						t.Errorf("%d: another model of the pool: %+v", i, d)
+					}
+					denied := test.ofPool || test.learnt > 0
+					if d := rl.Decide("a", 1); d.Allowed == denied {
+						t.Errorf("%d: the model: %+v", i, d)
+					}
+					if got := rl.Stats("a").MaxRPM; got != test.learnt {
+						t.Errorf("%d: the model has learnt %d, want %d", i, got, test.learnt)
+					}
+					if p, _ := rl.Pool("p"); p.Quota.MaxRPM != 100 {
+						t.Errorf("%d: the pool has learnt %d", i, p.Quota.MaxRPM)
+					}
+				}
+			})
+		})
+	}
+}
+
+// With several pools that have a limit of the kind nobody knows which one is reported.
+func TestReportsOfUnclearPools(t *testing.T) {
+	pools := make(map[string]ratelimit.Pool)
+	for i := range 2 {
+		pools[fmt.Sprint(i)] = ratelimit.Pool{Models: []string{"a", "b"}, Quota: ratelimit.ModelQuota{MaxRPM: 100}}
+	}
+	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}}, Pools: pools})
+	rl.Observe("a", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 100, HasRemaining: true}})
+	if d := rl.Decide("b", 1); !d.Allowed {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A waiter that its own model denies keeps no other model out of the pool.
+func TestPoolLineIsOfThoseThatThePoolDenies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 1}, "b": {MaxRPM: 10}},
+			Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxInFlight: 2}}},
+		})
+		first, _ := l.rl.Reserve("a", 1, 1)
+		l.comes("a", ratelimit.Request{Model: "a"})
+		if r, d := l.rl.Reserve("b", 1, 1); r == nil {
+			t.Errorf("%+v, want b beside the one that waits for a", d)
+		} else {
+			r.Cancel()
+		}
+		if d := l.rl.Decide("b", 1); !d.Allowed || !l.rl.CanSend("b", 1) {
+			t.Errorf("%+v, want b", d)
+		}
+		l.comes("b0", ratelimit.Request{Model: "b"})
+		l.expect("b0")
+		l.comes("b1", ratelimit.Request{Model: "b"}) // two are in flight
+		l.comes("c", ratelimit.Request{Model: "c"})
+		if r, d := l.rl.Reserve("d", 1, 1); r != nil || d.Code != ratelimit.DecisionQueued || d.Pool != "p" {
+			t.Errorf("%+v, want the line of the pool", d)
+		}
+		l.cancelLast()
+		l.expect("b0 b1")
+		time.Sleep(time.Minute + 1) // a has room, and its waiter came first
+		first.Commit(1, 1)
+		l.expect("b0 b1 a")
+		l.cancelLast()
+		l.expect("b0 b1 a c")
+		l.wg.Wait()
+		for range 2 {
+			l.cancelLast()
+		}
+	})
+}
+
+// Each service costs as much with ten thousand waiters for a thousand models of a pool.
+func BenchmarkPoolLine(b *testing.B) {
+	for _, waiters := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(waiters), func(b *testing.B) { servePoolLine(b, waiters) })
+	}
+}
+
+func servePoolLine(b *testing.B, waiters int) {
+	rl := newLimiterWith(b, ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 1_000_000}},
+		Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxInFlight: 1}}},
+	})
+	held, _ := rl.Reserve("m0", 1, 1)
+	served := make(chan *ratelimit.Reservation, waiters)
+	var all sync.WaitGroup
+	wait := func(i int) {
+		all.Go(func() {
+			r, err := rl.Acquire(b.Context(), fmt.Sprint("m", i%1000), 1, 1)
+			if err == nil {
+				served <- r
+			}
+		})
+	}
+	for i := range waiters {
+		wait(i)
+	}
+	for rl.PoolStats("p").Waiting < waiters {
+		time.Sleep(time.Millisecond)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		held.Cancel()
+		held = <-served
+		wait(i)
+	}
+	b.StopTimer()
+	held.Cancel()
+	for range waiters {
+		(<-served).Cancel()
+	}
+	all.Wait()
 }
