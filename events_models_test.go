@@ -1,4 +1,4 @@
-// Events of models and of writes: cooldowns, quotas, models without one, what is forgotten, refusals.
+// Events of models and of writes: cooldowns, quotas, what is forgotten, refusals.
 
 package ratelimit_test
 

@@ -1,4 +1,4 @@
-// LogEvents and LogValue: what the limiter does, in the records of log/slog, and in a storm of them.
+// LogEvents and LogValue: what the limiter does, in the records of log/slog, and its storms.
 
 package ratelimit_test
 

@@ -1,4 +1,4 @@
-// Burst: calls spread over the minute, before providers that judge in seconds, and across a restart.
+// Burst: calls spread over the minute, before providers that judge in seconds, over restarts.
 
 package ratelimit_test
 

@@ -1,5 +1,5 @@
 // Package persist tests what limiters keep in YAML files and in SQLite databases, with Persist and
-// limitertest.Load, with Config.AutoPersist and with MigrateYAMLToSQLite: limiters of the public API, files that
+// Load, with Config.AutoPersist and with MigrateYAMLToSQLite: limiters of the public API, files that
 // other programs made, damaged or hold, and processes that are killed. Only tests are in it.
 package persist
 

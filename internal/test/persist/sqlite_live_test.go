@@ -116,7 +116,7 @@ func TestSQLiteDayAlone(t *testing.T) {
 }
 
 // The zone of a quota ends the day of a budget elsewhere. What is spent from then on counts, in
-// memory and after a limitertest.Load, whether the day was over when the zone was set or not.
+// memory and after a Load, whether the day was over when the zone was set or not.
 func TestSpendAfterZone(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"sqlite", "yaml"} {
