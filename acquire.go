@@ -48,8 +48,10 @@ func (rl *RateLimiter) acquire(ctx context.Context, by *caller, req Request) (*R
 	if rl.classed.Load() {
 		by.asking = askingOf(ctx, []Request{req})
 	}
-	if r := rl.reserveOne(by, &d, &req); r != nil {
-		return r, nil
+	if rl.shared == nil {
+		if r := rl.reserveOne(by, &d, &req); r != nil {
+			return r, nil
+		}
 	}
 	reservations, err := rl.wait(ctx, by, &waiter{op: op, charges: true, requests: []Request{req}})
 	if err != nil {

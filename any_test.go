@@ -11,7 +11,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 func candidates(names ...string) (reqs []ratelimit.Request) {
@@ -391,7 +391,7 @@ func TestAcquireAnyIsNotPatientWithAFullLine(t *testing.T) {
 }
 
 func TestSharedAcquireAnyWithRoomIsNotQueued(t *testing.T) {
-	overFakes(t, len(anyRooms()), func(t *testing.T, i int, fake *sharedlogtest.Fake) {
+	overFakes(t, len(anyRooms()), func(t *testing.T, i int, fake *fakestore.Fake) {
 		room := anyRooms()[i]
 		for _, call := range []string{"AcquireAny", "ReserveAny"} {
 			w := witnessOf(t)

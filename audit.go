@@ -94,6 +94,8 @@ type counted struct {
 
 	provider   Provider // of the model, as of
 	providedAt int      // this change of what tells it: see teller.providerLocked
+
+	reportedAt int64 // the instant of the last report that was sent; 0 for none
 }
 
 func auditSumOf(s audit.Sum) AuditSum {

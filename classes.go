@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -45,6 +46,7 @@ func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
 		return
 	}
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
@@ -54,12 +56,25 @@ func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 
 // setClassesLocked replaces all classes, and puts those that wait in order anew.
 func (rl *RateLimiter) setClassesLocked(classes map[string]Class, now account.Now) {
+	stored := storedClasses(classes)
+	if rl.shared != nil {
+		rl.shared.putLocked(engine.SetClasses{Classes: stored})
+		return
+	}
+	rl.classesAreLocked(stored)
+	rl.engine.SetClasses(stored, now)
+}
+
+// classesAreLocked notes which classes there are.
+func (rl *RateLimiter) classesAreLocked(classes map[string]state.Class) {
 	rl.classes = nil
-	if len(classes) > 0 {
-		rl.classes = maps.Clone(classes)
+	for name, c := range classes {
+		if rl.classes == nil {
+			rl.classes = make(map[string]Class, len(classes))
+		}
+		rl.classes[name] = Class(c)
 	}
 	rl.classed.Store(len(classes) > 0)
-	rl.engine.SetClasses(storedClasses(rl.classes), now)
 }
 
 // storedClasses returns classes as they are stored.

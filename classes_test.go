@@ -15,7 +15,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
@@ -353,7 +353,7 @@ func TestReserveIsExplained(t *testing.T) {
 // openThree opens three limiters of a store: of a file, or of a log in memory.
 func openThree(t *testing.T, overFile bool, cfg ratelimit.Config) (limiters []*ratelimit.RateLimiter, reopen func(i int, cfg ratelimit.Config)) {
 	t.Helper()
-	fake, path := sharedlogtest.NewFake(), filepath.Join(t.TempDir(), "state.db")
+	fake, path := fakestore.New(), filepath.Join(t.TempDir(), "state.db")
 	open := func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 		var rl *ratelimit.RateLimiter
 		var err error

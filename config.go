@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +16,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/store"
+	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -180,7 +181,11 @@ func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 // does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if cfg.Store != nil {
-		return newWithStore(cfg)
+		rl, err := newShared(cfg.Store, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("new limiter: %w", err)
+		}
+		return rl, nil
 	}
 	backend, err := settings.ParseBackend(cfg.Backend)
 	if err != nil {
@@ -200,7 +205,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	}
 	rl, err := newLimiter(cfg)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	rl.storage.path = fsx.Absolute(path)
 	// Persist makes the folder: a program that never calls it leaves nothing behind.
@@ -233,15 +238,19 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if cfg.Store != nil {
 		return nil, fmt.Errorf("new limiter: Store and the database %q are both set, want one of them", dbPath)
 	}
+	if cfg.Shared && sqlitestate.Enabled {
+		rl, err := newShared(&sqlitelog.Store{Path: dbPath, Durability: cfg.Durability}, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("new limiter: %w", err)
+		}
+		return rl, nil
+	}
 	rl, err := newLimiter(cfg)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	if !sqlitestate.Enabled {
 		return nil, fmt.Errorf("new limiter: %w", ErrNoSQLite)
-	}
-	if cfg.Shared {
-		return nil, errors.New("new limiter: Shared is not there yet")
 	}
 	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
@@ -254,13 +263,40 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	return rl, nil
 }
 
+// newShared returns a limiter that takes part in the quota of a store.
+func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
+	rl, profiles, err := newUnconfigured(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := rl.share(s, &cfg); err != nil {
+		rl.reporter.Stop()
+		return nil, err
+	}
+	rl.mu.Lock()
+	rl.configureLocked(&cfg, profiles)
+	rl.mu.Unlock()
+	rl.shared.send()
+	rl.teller.begin()
+	return rl, nil
+}
+
 func newLimiter(cfg Config) (*RateLimiter, error) {
+	rl, profiles, err := newUnconfigured(&cfg)
+	if err == nil {
+		rl.configureLocked(&cfg, profiles)
+	}
+	return rl, err
+}
+
+// newUnconfigured returns a limiter without quotas, and the profiles that it begins with.
+func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
+		return nil, nil, err
 	}
 	profiles, err := cfg.profiles()
 	if err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
+		return nil, nil, err
 	}
 	rl := &RateLimiter{
 		Quotas: make(map[string]ModelQuota),
@@ -277,14 +313,15 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		pricing:  pricing.New(cfg.Prices, cfg.Unpriced == UnpricedFree),
 	}
 	rl.teller = newTeller(rl, cfg.Events)
-	rl.configureLocked(&cfg, profiles)
-	return rl, nil
+	return rl, profiles, nil
 }
 
 // configureLocked says what a Config says. Nobody else knows the limiter yet.
 func (rl *RateLimiter) configureLocked(cfg *Config, profiles []ProviderProfile) {
 	now := rl.nowLocked()
-	rl.setClassesLocked(cfg.Classes, now)
+	if len(cfg.Classes) > 0 {
+		rl.setClassesLocked(cfg.Classes, now)
+	}
 	for i := range profiles {
 		rl.addProfileLocked(&profiles[i], now)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -50,9 +51,15 @@ func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 
 func (rl *RateLimiter) cool(model string, c state.Cooldown) {
 	defer rl.teller.flush()
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterLocked(model)
+	if rl.shared != nil {
+		name := engine.Name{Asked: strings.Clone(model), Counted: t.Counted}
+		rl.shared.putLocked(engine.Cool{Name: name, Until: engine.ClampTime(clock.UnixNano(c.Until)), Cause: c.Cause})
+		return
+	}
 	if rl.engine.Cool(t.Counted, strings.Clone(model), clock.UnixNano(c.Until), c.Cause, now) {
 		rl.changedNowLocked()
 	}

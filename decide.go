@@ -145,6 +145,7 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 }
 
 func (rl *RateLimiter) decide(d *Decision, req *Request) {
+	rl.shared.freshen()
 	rl.mu.RLock()
 	if now, t, ok := rl.lookRLocked(req.Model); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
 		rl.decideRLocked(d, req, &t, now)
@@ -169,6 +170,14 @@ func (req *Request) depends(t *engine.Target) bool {
 
 // decideRLocked decides on a request by the judge, and charges nothing.
 func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) {
+	if rl.shared != nil {
+		if refusal := rl.shared.refusesRLocked(); refusal != nil {
+			*d = *refusal
+			rl.statsRLocked(&d.Stats, t.Account, now)
+			d.Model = req.Model
+			return
+		}
+	}
 	var items [1]verdict.Item
 	by := rl.by(asking{class: req.Class})
 	asked := [1]engine.Request{rl.askRLocked(req, t)}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // eventStage is a limiter with a witness.
@@ -26,7 +26,7 @@ type eventStage struct {
 var eventPlaces = map[string]func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter{
 	"alone": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter { return newLimiterWith(t, cfg) },
 	"store": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
-		return overStore(t, sharedlogtest.NewFake(), cfg)
+		return overStore(t, fakestore.New(), cfg)
 	},
 	"sqlite": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
 		cfg.Backend, cfg.Shared = "sqlite", true

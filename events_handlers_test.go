@@ -16,7 +16,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // handling is a function as an EventHandler.
@@ -327,7 +327,7 @@ func TestEventHandlerThatBlocks(t *testing.T) {
 // While a handler blocks, what would wait for it stays bounded.
 func TestEventsThatNobodyTakesAreLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake := sharedlogtest.NewFake()
+		fake := fakestore.New()
 		blocked, entered := make(chan bool), make(chan bool, 1)
 		var met atomic.Bool
 		var saved atomic.Int64

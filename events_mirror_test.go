@@ -15,7 +15,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // mirror is a handler that follows quotas and cooldowns.
@@ -168,7 +168,7 @@ func TestEventsMirrorQuotasOfOthers(t *testing.T) {
 	for seed := range manySeeds(t, 4) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 4))
-			fake := sharedlogtest.NewFake()
+			fake := fakestore.New()
 			own := quotas{"m": {MaxRPM: 5}, "n": {MaxTPM: 70}}
 			var ms [2]*mirror
 			var rls [2]*ratelimit.RateLimiter

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
@@ -104,7 +104,7 @@ func TestEventsOfCooldowns(t *testing.T) {
 // once.
 func TestEventsOfCooldownsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, ws := sharedlogtest.NewFake(), [2]*witness{witnessOf(t), witnessOf(t)}
+		fake, ws := fakestore.New(), [2]*witness{witnessOf(t), witnessOf(t)}
 		var rls [2]*ratelimit.RateLimiter
 		for i := range rls {
 			rls[i] = overStore(t, fake, ratelimit.Config{Events: ws[i], Quotas: map[string]ratelimit.ModelQuota{"m": {}}})
@@ -194,7 +194,7 @@ func TestEventsOfQuotas(t *testing.T) {
 func TestEventsOfQuotasOfOthers(t *testing.T) {
 	t.Run("another process", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			fake, w := sharedlogtest.NewFake(), witnessOf(t)
+			fake, w := fakestore.New(), witnessOf(t)
 			own := map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}}
 			rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: own})
 			other := overStore(t, fake, ratelimit.Config{Quotas: own})
@@ -382,7 +382,7 @@ func TestEventsOfSavesThatFail(t *testing.T) {
 // With a store each step is one.
 func TestEventsOfSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		fake, w := fakestore.New(), witnessOf(t)
 		fake.Before = func(int64) error {
 			time.Sleep(30 * time.Millisecond)
 			return nil

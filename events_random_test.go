@@ -17,7 +17,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
@@ -302,7 +302,7 @@ func TestEventsAreTheOwn(t *testing.T) {
 				needSQLite(t)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
+				fake := fakestore.New()
 				var ws [2]*witness
 				var books [2]eventBooks
 				for i := range ws {

@@ -1,4 +1,4 @@
-// Events of stores: those that fail, other processes, and memory that is made anew from the log.
+// Events: stores that fail, other processes, and a process that is taken for dead.
 
 package ratelimit_test
 
@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,7 +15,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 var storeEvents = []ratelimit.EventKind{ratelimit.EventStoreDown, ratelimit.EventStoreUp}
@@ -25,7 +23,7 @@ var storeEvents = []ratelimit.EventKind{ratelimit.EventStoreDown, ratelimit.Even
 // A store that fails is told once, and once that it is back; calls meanwhile are told as ever.
 func TestEventsOfAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		fake, w := fakestore.New(), witnessOf(t)
 		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
 		before := reserve(t, rl, "m", 1, 0)
 		synctest.Wait()
@@ -80,7 +78,7 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 		for _, written := range []bool{true, false} {
 			t.Run(fmt.Sprintf("fail closed %t, written %t", failClosed, written), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					fake, w := sharedlogtest.NewFake(), witnessOf(t)
+					fake, w := fakestore.New(), witnessOf(t)
 					var fails atomic.Bool
 					fail := func(int64) error {
 						if fails.Load() {
@@ -151,7 +149,7 @@ func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
 		t.Run(fmt.Sprint(failClosed), func(t *testing.T) {
 			for seed := range manySeeds(t, 4) {
 				synctest.Test(t, func(t *testing.T) {
-					fake := sharedlogtest.NewFake()
+					fake := fakestore.New()
 					var calm atomic.Bool
 					var turns atomic.Uint64
 					fail := func(int64) error {
@@ -212,7 +210,7 @@ func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
 // A process that is taken for dead, and is not, goes on with what it has open.
 func TestEventsOfAProcessTakenForDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		fake, w := fakestore.New(), witnessOf(t)
 		rl, process, err := ratelimit.NewOverFake(fake, ratelimit.Config{
 			Events: w, LeaseTTL: time.Hour, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 2}},
 		})
@@ -251,7 +249,7 @@ func TestEventsOfAProcessTakenForDead(t *testing.T) {
 // Waiters of two limiters in one line: each is told of its own.
 func TestEventsOfALineOfTwoLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, ws := sharedlogtest.NewFake(), [2]*witness{witnessOf(t), witnessOf(t)}
+		fake, ws := fakestore.New(), [2]*witness{witnessOf(t), witnessOf(t)}
 		var rls [2]*ratelimit.RateLimiter
 		for i := range rls {
 			rls[i] = overStore(t, fake, ratelimit.Config{Events: ws[i], Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}})
@@ -297,220 +295,4 @@ func TestEventsOfALineOfTwoLimiters(t *testing.T) {
 			}
 		}
 	})
-}
-
-// lineKeeper keeps events of some kinds as lines.
-type lineKeeper struct {
-	mu     sync.Mutex
-	prefix string
-	began  time.Time
-	lines  []string
-}
-
-func (k *lineKeeper) HandleEvent(_ context.Context, e *ratelimit.Event) {
-	if !strings.HasPrefix(string(e.Kind), k.prefix) {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	q := ""
-	if e.Quota != nil {
-		q = fmt.Sprint(" rpm ", e.Quota.MaxRPM)
-	}
-	k.lines = append(k.lines, fmt.Sprint(time.Since(k.began).Round(time.Second), " ", e.Kind, " ", e.Model, " ", e.Cause, e.By, q))
-}
-
-func (k *lineKeeper) take() []string {
-	synctest.Wait()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	was := k.lines
-	k.lines = nil
-	return was
-}
-
-// A recovery that meets the reset of another model ends no cooldown.
-func TestEventsOfARecoveryAndCooldowns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k, fake := &lineKeeper{prefix: "cooldown", began: time.Now()}, sharedlogtest.NewFake()
-		rl := overStore(t, fake, ratelimit.Config{Events: k, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}, "other": {MaxRPM: 5}}})
-		defer rl.Close()
-		rl.CooldownFor("m", 10*time.Minute, "x")
-		rl.RecordUsage("other", 1, 1)
-		rl.Reset("other")
-		k.take()
-		fake.Fail(errors.New("made up"))
-		rl.RecordUsage("m", 1, 1)
-		time.Sleep(10 * time.Second)
-		fake.Fail(nil)
-		for rl.Err() != nil {
-			rl.Persist()
-		}
-		rl.RecordUsage("m", 1, 1)
-		rl.Reset("nobody") // has what is pending told
-		if early := k.take(); len(early) != 0 {
-			t.Errorf("told %q, while the cooldown lasts: %v", early, rl.Explain("m").CooldownUntil)
-		}
-		time.Sleep(10 * time.Minute)
-		if late := k.take(); len(late) != 1 {
-			t.Errorf("at its end told %q", late)
-		}
-	})
-}
-
-// A quota that was set while the store was down is not told again when it is back.
-func TestEventsOfARecoveryAndQuotas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k, fake := &lineKeeper{prefix: "quota", began: time.Now()}, sharedlogtest.NewFake()
-		rl := overStore(t, fake, ratelimit.Config{Events: k, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
-		defer rl.Close()
-		fake.Fail(errors.New("made up"))
-		rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 7})
-		if told := k.take(); len(told) != 1 {
-			t.Errorf("told %q", told)
-		}
-		time.Sleep(10 * time.Second)
-		fake.Fail(nil)
-		for rl.Err() != nil {
-			rl.Persist()
-		}
-		rl.Reset("nobody")
-		if told := k.take(); len(told) != 0 {
-			t.Errorf("nobody changed a quota, and told was %q", told)
-		}
-	})
-}
-
-// What a recovery changes is told without a method that would tell it.
-func TestEventsOfARecoveryAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k, fake := &lineKeeper{began: time.Now()}, sharedlogtest.NewFake()
-		rl := overStore(t, fake, ratelimit.Config{Events: k, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
-		defer rl.Close()
-		rl.CooldownFor("m", 10*time.Minute, "x")
-		fake.Fail(errors.New("made up"))
-		rl.Reset("m")
-		rl.CooldownFor("m", 20*time.Minute, "y")
-		rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 7})
-		for _, line := range k.take() {
-			_ = line
-		}
-		fake.Fail(nil)
-		time.Sleep(time.Minute) // recovers by itself
-		for _, line := range k.take() {
-			_ = line
-		}
-		rl.Reset("nobody")
-		for _, line := range k.take() {
-			if !strings.Contains(line, "saved") {
-				t.Errorf("told only when another method came: %s", line)
-			}
-		}
-	})
-}
-
-// mirror follows what is told, as a dashboard would.
-type toldMirror struct {
-	mu    sync.Mutex
-	quota map[string]ratelimit.ModelQuota
-	cool  map[string]bool
-	down  bool
-}
-
-func (m *toldMirror) HandleEvent(_ context.Context, e *ratelimit.Event) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch e.Kind {
-	case ratelimit.EventQuotaChanged:
-		if e.Quota == nil {
-			delete(m.quota, e.Model)
-		} else {
-			m.quota[e.Model] = *e.Quota
-		}
-	case ratelimit.EventCooldownBegan:
-		m.cool[e.Model] = true
-	case ratelimit.EventCooldownEnded:
-		delete(m.cool, e.Model)
-	case ratelimit.EventStoreDown:
-		m.down = true
-	case ratelimit.EventStoreUp:
-		m.down = false
-	}
-}
-
-// Whatever the log does (it is replaced, forked, down while others change it), the told quotas are
-// those in force once all is quiet.
-func TestEventsMirrorReplacedLogs(t *testing.T) {
-	for name, harm := range map[string]func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter){
-		"down while another sets": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
-			f.Fail(errors.New("made up"))
-			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
-			rls[1].SetQuota("n", ratelimit.ModelQuota{MaxRPM: 4})
-			time.Sleep(10 * time.Second)
-			f.Fail(nil)
-		},
-		"replaced": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
-			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
-			f.Replace(false)
-		},
-		"replaced, used": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
-			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
-			f.Replace(true)
-		},
-		"account while down": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
-			f.Fail(errors.New("made up"))
-			rls[0].SetAccountQuotas(map[string]ratelimit.ModelQuota{"k": {MaxRPM: 3}, "m": {MaxTPM: 9}})
-			time.Sleep(10 * time.Second)
-			f.Fail(nil)
-		},
-		"removed while down": func(f *sharedlogtest.Fake, rls []*ratelimit.RateLimiter) {
-			f.Fail(errors.New("made up"))
-			rls[0].RemoveQuota("m")
-			time.Sleep(10 * time.Second)
-			f.Fail(nil)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
-				var rls []*ratelimit.RateLimiter
-				var ms []*toldMirror
-				for range 2 {
-					m := &toldMirror{quota: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}, "n": {MaxRPM: 100}}, cool: map[string]bool{}}
-					rl := overStore(t, fake, ratelimit.Config{Events: m, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}, "n": {MaxRPM: 100}}})
-					defer rl.Close()
-					rls, ms = append(rls, rl), append(ms, m)
-				}
-				rls[0].CooldownFor("m", 10*time.Minute, "x")
-				harm(fake, rls)
-				for i := range 10 {
-					time.Sleep(10 * time.Second)
-					for _, rl := range rls {
-						rl.Persist()
-						rl.RecordUsage("m", 1, i)
-						rl.Reset("nobody")
-					}
-				}
-				synctest.Wait()
-				for i, rl := range rls {
-					ms[i].mu.Lock()
-					for model, q := range rl.Quotas {
-						if ms[i].quota[model] != q {
-							t.Errorf("limiter %d: %s is %+v, told was %+v", i, model, q, ms[i].quota[model])
-						}
-					}
-					for model := range ms[i].quota {
-						if _, has := rl.Quotas[model]; !has {
-							t.Errorf("limiter %d: %s has no quota, told was %+v", i, model, ms[i].quota[model])
-						}
-					}
-					cools := !rl.Explain("m").CooldownUntil.IsZero()
-					if i == 0 && cools != ms[i].cool["m"] {
-						t.Errorf("limiter %d: cools is %v, told was %v", i, cools, ms[i].cool["m"])
-					}
-					ms[i].mu.Unlock()
-				}
-			})
-		})
-	}
 }

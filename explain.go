@@ -167,12 +167,13 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if err := rl.Err(); err != nil {
 		e.StoreError = err.Error()
 	}
+	rl.shared.freshen()
 	knownProviders() // which reads the profiles, before the lock is taken
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterTidyLocked(model)
 	a := t.Account
-	e.Counted, e.At = t.Counted, rl.clock.At(now.Instant).Round(0)
+	e.Counted, e.At = t.Counted, rl.timeRLocked(now.Instant).Round(0)
 	if !a.Has(account.Unknown) {
 		var origins quotaOrigins
 		e.Quota, origins = rl.engine.Catalog.Origins(t.Counted)
@@ -189,7 +190,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	open := rl.openOfRLocked(a, now)
 	e.OldestOpen, e.OpenOverMinute = open.oldest, open.overMinute
 	e.Line = rl.lineRLocked(a, now)
-	e.LastRefusal = rl.refusals.Get(t.Counted).told(&rl.clock)
+	e.LastRefusal = rl.refusals.Get(t.Counted).told(rl)
 	for _, pool := range t.Pools {
 		e.Pools = append(e.Pools, rl.poolStateRLocked(pool, pool.Name, now))
 	}
@@ -253,7 +254,7 @@ func (rl *RateLimiter) limitsRLocked(a *account.Account, counted string, now acc
 				l.External = reports[of].Amount
 			}
 			if wait := verdict.RoomIn(a, of, rl.span(), now); wait > 0 {
-				l.RoomAt = rl.clock.At(now.Instant + wait).Round(0)
+				l.RoomAt = rl.timeRLocked(now.Instant + wait).Round(0)
 			}
 		}
 		l.Left = max(0, max(0, l.Max-l.Used)-l.External)

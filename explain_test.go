@@ -17,7 +17,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -404,7 +404,7 @@ func testExplainPool(t *testing.T, rl *ratelimit.RateLimiter) {
 // TestExplainPoolOfOthers: what other processes have charged is told.
 func TestExplainPoolOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := sharedlogtest.NewFake()
+		store := fakestore.New()
 		cfg := ratelimit.Config{Pools: map[string]ratelimit.Pool{"org": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 3}}}}
 		one, other := overStore(t, store, cfg), overStore(t, store, cfg)
 		defer one.Close()

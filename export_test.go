@@ -2,19 +2,6 @@
 
 package ratelimit
 
-import (
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-)
-
-// NewOverFake stands in until shared limiters are back.
-func NewOverFake(_ *sharedlogtest.Fake, cfg Config) (rl *RateLimiter, process int64, err error) {
-	rl, err = newLimiter(cfg)
-	if err == nil {
-		rl.teller.begin()
-	}
-	return rl, 0, err
-}
-
 // Charged returns the places of the charges of a reservation in the windows of its model and of its
 // pools, by counted name: of two that are made without a cancellation between them, the later one
 // has the larger place.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -149,7 +149,7 @@ func (s *spendLife) over(open func(cfg ratelimit.Config) *ratelimit.RateLimiter,
 }
 
 func TestSpendOfStoreAgreesWithBooks(t *testing.T) {
-	overFakes(t, times(6, 2, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(6, 2, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		s := newSpendLife(t, uint64(seed))
 		s.over(func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 			rl, _, err := ratelimit.NewOverFake(fake, cfg)

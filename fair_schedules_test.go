@@ -15,7 +15,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // fairSchedule is one of them: callers that come at random times, and a watchdog.
@@ -303,7 +303,7 @@ func TestFairSchedules(t *testing.T) {
 
 // The same over three limiters of one store.
 func TestFairSchedulesOfStore(t *testing.T) {
-	overFakes(t, times(60, 10, 20_000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(60, 10, 20_000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		s := drawFairSchedule(t, uint64(seed))
 		s.lag = sharedHandOver
 		for range 3 {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -29,7 +29,7 @@ func aloneAndTogether(t *testing.T, cfg ratelimit.Config, run func(t *testing.T,
 	})
 	t.Run("store", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			fake := sharedlogtest.NewFake()
+			fake := fakestore.New()
 			var both [2]*ratelimit.RateLimiter
 			for i := range both {
 				rl, _, err := ratelimit.NewOverFake(fake, cfg)
@@ -472,7 +472,7 @@ func TestFairHeadThatWaitsForLongStopsItsClassAlone(t *testing.T) {
 }
 
 func TestFairHeadThatWaitsForLongStopsItsClassAloneOverProcesses(t *testing.T) {
-	overFakes(t, len(longHeads()), func(t *testing.T, i int, fake *sharedlogtest.Fake) {
+	overFakes(t, len(longHeads()), func(t *testing.T, i int, fake *fakestore.Fake) {
 		l := longHeads()[i]
 		var limiters []*ratelimit.RateLimiter
 		for range 2 {

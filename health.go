@@ -108,7 +108,12 @@ func (rl *RateLimiter) Health() Health {
 
 // Err returns the error that keeps the limiter from using the shared database; nil while it can
 // use it, and without Config.Shared. It is safe for concurrent use.
-func (rl *RateLimiter) Err() error { return nil }
+func (rl *RateLimiter) Err() error {
+	if rl.shared == nil {
+		return nil
+	}
+	return rl.shared.err()
+}
 
 // warnTalliesLocked warns of refusals and estimates. It lets others in now and then.
 func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
@@ -122,7 +127,7 @@ func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
 		work.Next()
 	}
 	for name, r := range rl.refusals.All() {
-		rl.warnDenialsLocked(w, name, r, work.Instant)
+		rl.warnDenialsLocked(w, name, r, rl.nowAtLocked(work.Instant).Instant)
 		work.Next()
 	}
 }

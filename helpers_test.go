@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
@@ -92,12 +92,12 @@ var (
 
 // overFakes runs a test for each of many seeds beside each other, each in a bubble and over a
 // log in memory of its own.
-func overFakes(t *testing.T, seeds int, run func(t *testing.T, seed int, fake *sharedlogtest.Fake)) {
+func overFakes(t *testing.T, seeds int, run func(t *testing.T, seed int, fake *fakestore.Fake)) {
 	t.Parallel()
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { run(t, seed, sharedlogtest.NewFake()) })
+			synctest.Test(t, func(t *testing.T) { run(t, seed, fakestore.New()) })
 		})
 	}
 }

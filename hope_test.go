@@ -12,7 +12,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // sharedness is how the limiter of a waiter and that of the open call are connected.
@@ -27,7 +27,7 @@ func withPair(t *testing.T, how string, inMemory bool, q ratelimit.ModelQuota, t
 		cfg.Backend, cfg.FilePath, cfg.Shared = "sqlite", filepath.Join(t.TempDir(), "state"), true
 	}
 	synctest.Test(t, func(t *testing.T) {
-		log := sharedlogtest.NewFake()
+		log := fakestore.New()
 		open := func() *ratelimit.RateLimiter {
 			if how != "" && inMemory {
 				return overStore(t, log, cfg)

@@ -112,14 +112,14 @@ var importRules = map[string][]string{
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money", // in its tests
 	},
-	"internal/sharedlog/sharedlogtest": {
+	"internal/test/fakestore": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
 	"internal/instruments":     {modulePath, modulePath + "/money"},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
-		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
+		modulePath + "/internal/sharedlog", modulePath + "/internal/test/fakestore",
 		modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
 		"modernc.org/sqlite",
@@ -221,7 +221,7 @@ var importRules = map[string][]string{
 	"internal/test/figure":       {modulePath + "/limit"},
 	"internal/test/formertest":   {},
 	"internal/test/foundlimits": {
-		modulePath, modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
+		modulePath, modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/test/adaptivesim",
 	},
 	"internal/test/housetest": {},
@@ -230,7 +230,7 @@ var importRules = map[string][]string{
 	},
 	"internal/test/limitertest": {modulePath, modulePath + "/internal/sqlitestate"},
 	"internal/test/lives": {
-		modulePath, modulePath + "/money", modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
+		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
 	},
 	"internal/test/persist": {
 		modulePath, modulePath + "/money", modulePath + "/internal/sqlitestate", "gopkg.in/yaml.v3", "golang.org/x/sys/...",

@@ -11,6 +11,7 @@ package ratelimit
 // A quota that is all zero is returned as well, although it limits nothing. Limits of a pool are
 // not looked at. QuotaFor is safe for concurrent use.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
+	rl.shared.freshen()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	counted := rl.adoptLocked(model, rl.nowLocked())

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -99,26 +100,22 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.teller != nil && rl.learns {
 		defer rl.teller.flush()
 	}
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterLocked(model)
+	report := engine.Report{
+		Limits: limits.reports(), Counted: limits.Counted.used(), Uncounted: limits.notCounted(),
+		SentAt: rl.sentAtLocked(limits.SentAt, now), Learns: rl.learns, Refused: limits.Refused,
+	}
+	if rl.shared != nil {
+		rl.shared.observeLocked(&t, &report, now)
+		return
+	}
 	if rl.sayer = byHeader; limits.Refused {
 		rl.sayer = byRefusal
 	}
-	own, pools := rl.engine.Catalog.Reports(t.Counted, model, limits.reports())
-	seen := make([]engine.Observed, 1, 4)
-	seen[0] = engine.Observed{Target: t, Report: engine.Report{
-		Limits: own, Counted: limits.Counted.used(), Uncounted: limits.notCounted(),
-		SentAt: rl.sentAtLocked(limits.SentAt, now), Learns: rl.learns,
-	}}
-	for _, pool := range pools {
-		r := seen[0].Report
-		r.Limits, r.Counted = pool.Limits, [state.InFlight]int{} // which is of the model alone
-		seen = append(seen, engine.Observed{
-			Target: engine.Target{Account: rl.engine.Account(pool.Pool), Counted: pool.Pool}, Report: r,
-		})
-	}
-	if rl.engine.Observe(seen, rl.span(), now) {
+	if rl.engine.Report(&t, &report, rl.span(), now) {
 		rl.quotaVersion++
 		rl.changedNowLocked()
 	}
@@ -130,7 +127,7 @@ func (rl *RateLimiter) sentAtLocked(sent time.Time, now account.Now) int64 {
 	if sent.IsZero() {
 		return now.Instant
 	}
-	return now.Instant - max(int64(rl.clock.At(now.Instant).Sub(rl.clock.Own(sent))), 0)
+	return now.Instant - max(rl.agoLocked(sent, now), 0)
 }
 
 // ProviderRefusal is a refusal by the provider of a call that was sent: see
@@ -182,11 +179,17 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 	default:
 		return
 	}
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterLocked(r.Model)
-	if took := rl.clock.At(now.Instant).Sub(rl.clock.Own(r.SentAt)); !r.SentAt.IsZero() && took >= 0 {
-		refusal.Took = max(int64(took), 1)
+	if took := rl.agoLocked(r.SentAt, now); !r.SentAt.IsZero() && took >= 0 {
+		refusal.Took = max(took, 1)
+	}
+	if rl.shared != nil {
+		name := engine.Name{Asked: strings.Clone(r.Model), Counted: t.Counted}
+		rl.shared.putLocked(engine.Refuse{Name: name, Refusal: refusal})
+		return
 	}
 	if rl.engine.Refuse(&t, refusal, now) {
 		rl.changedNowLocked()

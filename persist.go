@@ -8,9 +8,9 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
@@ -32,6 +32,9 @@ import (
 //
 // Persist is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
+	if rl.shared != nil {
+		return rl.shared.persist("persist")
+	}
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
 	return rl.storage.save(rl)
@@ -101,6 +104,9 @@ func (s *storage) end(rl *RateLimiter) {
 //
 // Load is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
+	if rl.shared != nil {
+		return rl.shared.persist("load")
+	}
 	defer rl.teller.flush()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()

@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/unsaved"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )

@@ -63,6 +63,7 @@ func (rl *RateLimiter) RemovePool(name string) {
 // profile, whose Models are the names and patterns of the profile, and whose members are the models
 // that have the profile's quota. The caller may change the copy. Pool is safe for concurrent use.
 func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
+	rl.shared.freshen()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()
@@ -77,6 +78,7 @@ func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 // is zero. It is safe for concurrent use.
 func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	counted := state.PoolName(name)
+	rl.shared.freshen()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
@@ -99,6 +101,7 @@ func (rl *RateLimiter) Pools() iter.Seq[string] {
 }
 
 func (rl *RateLimiter) poolNames() (names []string) {
+	rl.shared.freshen()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()

@@ -53,6 +53,9 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	}
 	rl.pricing.Set(model, price)
 	now := rl.nowLocked()
+	if rl.shared != nil {
+		return nil // those that wait have asked at the price that held
+	}
 	rl.repriceLocked()
 	rl.engine.Serve(now)
 	rl.leaveLocked(now)

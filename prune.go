@@ -25,6 +25,9 @@ func (rl *RateLimiter) walk(visit func(a *account.Account, now account.Now)) {
 
 // nowAtLocked is nowLocked for an instant that is now, or was a moment ago.
 func (rl *RateLimiter) nowAtLocked(instant int64) account.Now {
+	if rl.shared != nil {
+		return rl.shared.now()
+	}
 	now := account.Now{Instant: instant, Wall: rl.clock.UnixNano(instant)}
 	if !rl.zoned.Holds(now.Wall) {
 		rl.tellZonesLocked(now)
@@ -130,6 +133,9 @@ func sameSlice[T any](a, b []T) bool {
 
 // prune forgets the expired usage of all models.
 func (rl *RateLimiter) prune() {
+	if rl.shared != nil {
+		return // what has expired goes with the next command, in all processes
+	}
 	rl.adoptAll()
 	rl.walk(rl.pruneLocked)
 }

@@ -104,6 +104,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 // it; zones are those of the quotas.
 func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
 	defer rl.teller.flush()
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
@@ -115,6 +116,10 @@ func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
 
 // sayLocked is say where more follows.
 func (rl *RateLimiter) sayLocked(by string, now account.Now, c engine.Command, zones ...string) {
+	if rl.shared != nil {
+		rl.shared.sayLocked(c, zones, now)
+		return
+	}
 	for _, zone := range zones {
 		rl.tellZoneLocked(zone, now)
 	}
@@ -229,6 +234,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 		return
 	}
 	defer rl.teller.flush()
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()

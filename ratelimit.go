@@ -129,6 +129,7 @@ type RateLimiter struct {
 	// call Stats, before reading a field of it.
 	State map[string]*UsageStats
 
+	shared  *shared        // nil where no other process has a part in the quota
 	engine  *engine.Engine // all that is decided by; nil in a zero RateLimiter until it is needed
 	clock   clock.Clock
 	timer   *time.Timer  // has the engine advance; nil until something has to happen by itself
@@ -193,6 +194,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
 	}
+	rl.shared.freshen()
 	rl.mu.RLock()
 	if now, t, ok := rl.lookRLocked(model); ok && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.IsCurrent(now, rl.span()) {
 		cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
@@ -222,6 +224,10 @@ func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int,
 
 // recordUsage is RecordUsage with what is billed of the usage; nil for the usage as it is.
 func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.Usage) {
+	if rl.shared != nil {
+		rl.shared.record(model, used, bill)
+		return
+	}
 	rl.mu.Lock()
 	now, t := rl.enterLocked(model)
 	rl.meetLocked(&t)
@@ -241,6 +247,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
 	defer rl.teller.flush()
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
@@ -250,6 +257,10 @@ func (rl *RateLimiter) Reset(model string) {
 	} else {
 		rl.refusals = tally.Table[refusals]{}
 		rl.stateVersion++
+	}
+	if rl.shared != nil {
+		rl.shared.putLocked(engine.Reset{Counted: model})
+		return
 	}
 	rl.adoptAllLocked(now)
 	rl.engine.Reset(model, now)
@@ -280,9 +291,10 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		now := rl.nowLocked()
-		rl.engine.Close(now)
-		rl.leaveLocked(now)
+		if now := rl.nowLocked(); rl.shared == nil {
+			rl.engine.Close(now)
+			rl.leaveLocked(now)
+		}
 	}
 	rl.mu.Unlock()
 
@@ -292,6 +304,9 @@ func (rl *RateLimiter) Close() error {
 	defer rl.storage.mu.Unlock()
 	err := rl.saver.Finish(rl.storage.isClosed())
 	rl.reporter.Stop()
+	if rl.shared != nil {
+		err = rl.shared.close()
+	}
 	if rl.storage.sqlite != nil {
 		err = errors.Join(err, rl.storage.sqlite.close())
 	}

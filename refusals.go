@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 )
 
@@ -25,11 +24,11 @@ func (rl *RateLimiter) refusedLocked(counted string, now account.Now, d *Decisio
 }
 
 // told returns the last refusal; nil for none.
-func (r *refusals) told(c *clock.Clock) *Refused {
+func (r *refusals) told(rl *RateLimiter) *Refused {
 	if r == nil {
 		return nil
 	}
 	last := r.last
-	last.At = c.At(r.at).Round(0)
+	last.At = rl.timeRLocked(r.at).Round(0)
 	return &last
 }

@@ -49,6 +49,13 @@ func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r 
 
 // reserveOne is Reserve for a caller.
 func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *Reservation) {
+	if rl.shared != nil {
+		var all Reservations
+		if all, *d = rl.shared.reserve(by, []Request{*req}); len(all) > 0 {
+			made = all[0]
+		}
+		return made
+	}
 	var e *telling
 	rl.mu.Lock()
 	now, t := rl.enterLocked(req.Model)
@@ -138,22 +145,34 @@ func (r *Reservation) watch() {
 // limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
 func (r *Reservation) abandon() {
 	rl := r.home
+	inBubble := rl.clock.InBubble()
+	if !inBubble {
+		defer rl.shared.tell()
+	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	c := r.liveRLocked()
 	if c == nil {
 		return
 	}
-	if rl.clock.InBubble() {
+	if inBubble {
 		e := rl.endedLocked(c, account.Lost, c.Tokens, rl.engine.Last())
 		if e != nil {
 			e.Held = 0 // the clock here is not that of the admission
 		}
 		rl.teller.postLaterRLocked(e)
-		rl.engine.Lose(c)
+		if rl.shared != nil {
+			rl.shared.lostLocked(c)
+		} else {
+			rl.engine.Lose(c)
+		}
 		return
 	}
 	now := rl.nowLocked()
+	if rl.shared != nil {
+		rl.teller.postRLocked(rl.shared.endLocked(c, account.Lost, c.Tokens, 0, now))
+		return
+	}
 	rl.teller.postRLocked(rl.endedLocked(c, account.Lost, c.Tokens, now))
 	rl.engine.Settle(c, account.Lost, c.Tokens, 0, now)
 	rl.leaveLocked(now)
@@ -176,7 +195,7 @@ func (r *Reservation) ReservedAt() time.Time {
 	rl := r.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	return rl.clock.At(r.at)
+	return rl.timeRLocked(r.at)
 }
 
 // ReserveAll is Reserve for several requests, which may name a model more than once: all of them
@@ -191,6 +210,9 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 }
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Reservations, d Decision) {
+	if rl.shared != nil {
+		return rl.shared.reserve(by, reqs)
+	}
 	rl.mu.Lock()
 	now, asked := rl.enterAllLocked(reqs)
 	of := rl.by(by.asking)
@@ -268,6 +290,7 @@ func (rs Reservations) Cancel() {
 		}
 		rl.leaveLocked(now)
 		rl.mu.Unlock()
+		rl.shared.send()
 		rl.teller.tell(e)
 	}
 }

@@ -47,6 +47,7 @@ func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 		rl.leaveLocked(now)
 	}
 	rl.mu.Unlock()
+	rl.shared.send()
 	if e != nil {
 		rl.teller.tell(e)
 	}
@@ -66,6 +67,7 @@ func (r *Reservation) Cancel() {
 	e := r.endLocked(account.Cancelled, tokens.Count{}, 0, now)
 	rl.leaveLocked(now)
 	rl.mu.Unlock()
+	rl.shared.send()
 	if e != nil {
 		rl.teller.tell(e)
 	}
@@ -74,14 +76,16 @@ func (r *Reservation) Cancel() {
 // endLocked ends the call of a reservation, and returns the event that tells of it.
 func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.Amount, now account.Now) (e *telling) {
 	rl := r.home
-	if rl.engine.Due() <= now.Instant {
+	if rl.shared == nil && rl.engine.Due() <= now.Instant {
 		rl.engine.Advance(now) // it may expire by that
 	}
 	c := r.liveRLocked()
 	if c == nil {
 		return nil
 	}
-	r.call = nil
+	if r.call = nil; rl.shared != nil {
+		return rl.shared.endLocked(c, how, used, cost, now)
+	}
 	rl.adoptChargedLocked(c, now)
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)
@@ -112,6 +116,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	rl := r.home
+	defer rl.shared.tell()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	c := r.liveRLocked()
@@ -119,8 +124,12 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	now := rl.nowLocked()
+	age := max(rl.agoLocked(at, now), 0)
+	if rl.shared != nil {
+		rl.shared.putLocked(engine.Arrive{ID: c.ID, At: now.Instant - age})
+		return
+	}
 	rl.adoptChargedLocked(c, now)
-	age := max(int64(rl.clock.At(now.Instant).Sub(at)), 0)
 	rl.engine.Arrive(c, now.Instant-age, now)
 	rl.changedLocked(now.Instant)
 	rl.leaveLocked(now)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -251,7 +251,7 @@ func TestSpendWait(t *testing.T) {
 // aloneAndSharedIn is aloneAndShared in a bubble, where there are no subtests.
 func aloneAndSharedIn(t *testing.T, cfg ratelimit.Config, run func(rl *ratelimit.RateLimiter)) {
 	run(newLimiterWith(t, cfg))
-	rl, _, err := ratelimit.NewOverFake(sharedlogtest.NewFake(), cfg)
+	rl, _, err := ratelimit.NewOverFake(fakestore.New(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func aloneAndSharedIn(t *testing.T, cfg ratelimit.Config, run func(rl *ratelimit
 func aloneAndShared(t *testing.T, cfg ratelimit.Config, run func(t *testing.T, rl *ratelimit.RateLimiter)) {
 	t.Run("alone", func(t *testing.T) { run(t, newLimiterWith(t, cfg)) })
 	t.Run("shared", func(t *testing.T) {
-		rl, _, err := ratelimit.NewOverFake(sharedlogtest.NewFake(), cfg)
+		rl, _, err := ratelimit.NewOverFake(fakestore.New(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,10 @@ package ratelimit
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -56,6 +58,9 @@ func (rl *RateLimiter) readyLocked() {
 
 // nowLocked reads the clock, and tells the engine the days and months that last.
 func (rl *RateLimiter) nowLocked() account.Now {
+	if rl.shared != nil {
+		return rl.shared.now()
+	}
 	rl.readyLocked()
 	instant := rl.clock.Sync()
 	now := account.Now{Instant: instant, Wall: rl.clock.UnixNano(instant)}
@@ -75,6 +80,22 @@ func (rl *RateLimiter) nowRLocked() (now account.Now, ok bool) {
 	return now, !rl.clock.Due(now.Instant) && rl.zoned.Holds(now.Wall)
 }
 
+// timeRLocked returns the time at an instant.
+func (rl *RateLimiter) timeRLocked(instant int64) time.Time {
+	if rl.shared != nil {
+		return time.Unix(0, rl.shared.now().WallAt(instant))
+	}
+	return rl.clock.At(instant)
+}
+
+// agoLocked returns how long a time of this process is ago, in nanoseconds.
+func (rl *RateLimiter) agoLocked(at time.Time, now account.Now) int64 {
+	if rl.shared != nil {
+		now.Instant = rl.clock.Now() // that of the store differs
+	}
+	return int64(rl.clock.At(now.Instant).Sub(rl.clock.Own(at)))
+}
+
 // tellZonesLocked tells the engine the present day and month of the zones that it asks for.
 func (rl *RateLimiter) tellZonesLocked(now account.Now) {
 	var names []string
@@ -88,16 +109,23 @@ func (rl *RateLimiter) tellZonesLocked(now account.Now) {
 // tellZoneLocked tells the engine the day and the month of a zone. One that this machine does not
 // know is told of nothing, so that its quotas admit nothing.
 func (rl *RateLimiter) tellZoneLocked(name string, now account.Now) {
+	if day, month := boundsOf(name, now.Wall); month != (account.Span{}) {
+		rl.engine.Bounds(name, day, month, now)
+	}
+}
+
+// boundsOf returns the day and the month of a zone that last at a time; zero for a zone that this
+// machine does not know. The zone "" has a month alone.
+func boundsOf(name string, wall int64) (day, month account.Span) {
 	zone, err := clock.LoadZone(name)
 	if err != nil {
-		return
+		return day, month
 	}
-	var day account.Span
-	at := time.Unix(0, now.Wall)
+	at := time.Unix(0, wall)
 	if zone != nil {
 		day = spanOf(clock.Day(at, zone))
 	}
-	rl.engine.Bounds(name, day, spanOf(clock.Month(at, zone)), now)
+	return day, spanOf(clock.Month(at, zone))
 }
 
 func spanOf(begin, end time.Time) account.Span {
@@ -107,6 +135,10 @@ func spanOf(begin, end time.Time) account.Span {
 // lookRLocked returns the present moment and what the name of a model stands for; ok is false where
 // enterLocked has to be called, because something has to be brought in order first.
 func (rl *RateLimiter) lookRLocked(model string) (now account.Now, t engine.Target, ok bool) {
+	if rl.shared != nil {
+		t, ok = rl.engine.Find(rl.nameRLocked(model), model)
+		return rl.shared.now(), t, ok && rl.shared.refusesRLocked() == nil
+	}
 	if now, ok = rl.nowRLocked(); !ok {
 		return now, t, false
 	}
@@ -153,6 +185,9 @@ func (rl *RateLimiter) enterLocked(model string) (now account.Now, t engine.Targ
 // adoptLocked has the engine know what the program says of a model, and returns the name under
 // which that is counted.
 func (rl *RateLimiter) adoptLocked(model string, now account.Now) (counted string) {
+	if rl.shared != nil {
+		return rl.nameRLocked(model)
+	}
 	rl.adoptQuotasLocked(now)
 	counted = rl.nameRLocked(model)
 	if q, own := rl.Quotas[counted]; own {
@@ -165,7 +200,7 @@ func (rl *RateLimiter) adoptLocked(model string, now account.Now) (counted strin
 // adoptQuotasLocked has the engine know all quotas where there is another map, or another number of
 // them.
 func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
-	if len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas) {
+	if rl.shared != nil || len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas) {
 		return
 	}
 	for _, name := range rl.engine.Catalog.Names() {
@@ -266,6 +301,9 @@ func (rl *RateLimiter) localLocked(a *account.Account) *local {
 // leaveLocked ends what a method that changed something began: those that were served or refused
 // learn of it, and the engine is called again when it has to be.
 func (rl *RateLimiter) leaveLocked(now account.Now) {
+	if rl.shared != nil {
+		return
+	}
 	if rl.engine.HasDone() {
 		for _, w := range rl.engine.Done() {
 			w.Local.(*waiter).endLocked(w)
@@ -317,6 +355,19 @@ func (rl *RateLimiter) isListedRLocked(name string) bool {
 // mostModels is the bound on models without a quota of their own that hold state.
 func (rl *RateLimiter) mostModels() int { return cmp.Or(rl.maxModels, engine.DefaultMaxModels) }
 
+// openLocked visits the open calls of this limiter.
+func (rl *RateLimiter) openLocked(yield func(*account.Call) bool) {
+	if rl.shared == nil {
+		rl.engine.Open(yield)
+		return
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(rl.shared.calls), account.ID.Compare) {
+		if !yield(rl.shared.calls[id]) {
+			return
+		}
+	}
+}
+
 // observer tells a limiter what its engine does by itself.
 type observer struct{ rl *RateLimiter }
 
@@ -339,7 +390,7 @@ func (o observer) Hidden(a *account.Account, evicted bool) {
 	if stats := o.rl.State[a.Name]; stats != nil && shownBy(stats) == a.Usage() {
 		delete(o.rl.State, a.Name)
 	}
-	if evicted {
+	if evicted && o.isOurs() {
 		o.rl.teller.evictedLocked(a.Name)
 	}
 }
@@ -348,9 +399,20 @@ func (o observer) Hidden(a *account.Account, evicted bool) {
 func (o observer) Requoted(c catalog.Change) { o.rl.requotedLocked(c) }
 
 // Cooled tells of a cooldown.
-func (o observer) Cooled(a *account.Account, asked string) { o.rl.teller.cooledLocked(a, asked) }
+func (o observer) Cooled(a *account.Account, asked string) {
+	if o.isOurs() {
+		o.rl.teller.cooledLocked(a, asked)
+	}
+}
+
+// isOurs reports whether this process has brought about what is told.
+func (o observer) isOurs() bool { return o.rl.shared == nil || o.rl.shared.own }
 
 // Ended ends a reservation that nobody has settled in time.
 func (o observer) Ended(c *account.Call, how account.How, now account.Now) {
+	if o.rl.shared != nil {
+		o.rl.shared.expiredLocked(c.ID, how, now)
+		return
+	}
 	o.rl.teller.postRLocked(o.rl.endedLocked(c, how, c.Tokens, now))
 }

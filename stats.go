@@ -72,6 +72,7 @@ func (s *ModelStats) used() [state.InFlight]int {
 // Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
 // zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
+	rl.shared.freshen()
 	rl.mu.RLock()
 	if now, t, ok := rl.lookRLocked(model); ok && !rl.isStaleRLocked(t.Account, now) {
 		rl.statsRLocked(&stats, t.Account, now)
@@ -99,7 +100,7 @@ func (rl *RateLimiter) enterTidyLocked(model string) (now account.Now, t engine.
 
 // isStaleRLocked reports whether something of an account has expired.
 func (rl *RateLimiter) isStaleRLocked(a *account.Account, now account.Now) bool {
-	return a.Name != "" && a.IsStale(now, rl.engine.Span())
+	return rl.shared == nil && a.Name != "" && a.IsStale(now, rl.engine.Span())
 }
 
 // statsRLocked fills in the usage and the limits of an account at a moment.
@@ -174,6 +175,7 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 // names returns the models that have a quota or usage, sorted. It lets writers in now and then:
 // walking over 100,000 names takes milliseconds.
 func (rl *RateLimiter) names() []string {
+	rl.shared.freshen()
 	rl.mu.RLock()
 	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
 	add := func(model string) {

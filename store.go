@@ -1,11 +1,10 @@
 package ratelimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 // Store makes limiters on many machines one: those whose stores lead to the same place decide as
@@ -14,10 +13,7 @@ import (
 //
 // A Store starts nothing before a limiter opens it. It may serve several limiters, and is safe for
 // concurrent use. Closing a limiter ends that limiter's part.
-type Store interface {
-	// OpenLog opens the log that the limiters share. The limiter closes it.
-	OpenLog(ctx context.Context, options sharedlog.Options) (sharedlog.Remote, error)
-}
+type Store = store.Store
 
 // checkStore returns an error that names the fields of which one is too many.
 func (cfg *Config) checkStore() error {
@@ -35,8 +31,4 @@ func (cfg *Config) checkStore() error {
 		return fmt.Errorf("fields Store and Durability %q are both set, want one of them", cfg.Durability)
 	}
 	return nil
-}
-
-func newWithStore(Config) (*RateLimiter, error) {
-	return nil, errors.New("new limiter: Store is not there yet")
 }

@@ -273,7 +273,7 @@ func (t *teller) close() {
 	t.rl.mu.Lock()
 	var last []*telling
 	now := t.rl.nowLocked()
-	for c := range t.rl.engine.Open {
+	for c := range t.rl.openLocked {
 		if told, is := c.Local.(*toldCall); is {
 			if e := t.endLocked(&caller{ctx: told.ctx}, c, told, end{EventReleased, c.Tokens, c.Most}, now); e != nil {
 				last = append(last, e)

@@ -27,6 +27,9 @@ type waiter struct {
 
 // wait serves a waiter in its turn, and returns its error when it is refused or its context ends.
 func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reservations, error) {
+	if rl.shared != nil {
+		return rl.shared.wait(ctx, by, w)
+	}
 	began := rl.teller.now()
 	w.rl, w.done = rl, make(chan struct{})
 	by.asking = askingOf(ctx, w.requests)

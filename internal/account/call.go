@@ -1,6 +1,8 @@
 package account
 
 import (
+	"cmp"
+
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -10,6 +12,11 @@ import (
 type ID struct {
 	Process, N int64
 	Place      int32
+}
+
+// Compare orders by process, number and place.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(cmp.Compare(id.Process, other.Process), cmp.Compare(id.N, other.N), cmp.Compare(id.Place, other.Place))
 }
 
 // Call is a call that was admitted, until it has ended: what it charged to its model and to each
@@ -57,6 +64,14 @@ func (c *Call) Charges(yield func(*Charge) bool) {
 
 // IsCounted reports whether any account was charged.
 func (c *Call) IsCounted() bool { return c.first.Meter != nil }
+
+// Names notes the accounts that a call is charged to whose charges somebody else keeps.
+func (c *Call) Names(all ...*Account) {
+	c.first, c.more = Charge{}, c.more[:0]
+	for _, a := range all {
+		c.next().Meter = &a.Meter
+	}
+}
 
 // Account returns the account of a charge; nil for one to a class in it.
 func (c *Charge) Account() *Account {

@@ -91,6 +91,9 @@ const farthest = int64(1) << 62
 
 func clampTime(t int64) int64 { return min(max(t, 1), farthest) }
 
+// ClampTime returns the time nearest to t, in UnixNano, that a command can have.
+func ClampTime(t int64) int64 { return clampTime(t) }
+
 // collect takes over the waiters that have ended.
 func (e *Engine) collect(o *Outcome) {
 	if !e.lines.HasDone() {

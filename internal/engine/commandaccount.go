@@ -37,7 +37,7 @@ func (c Cool) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	return o
 }
 
-// Observe is Engine.Observe.
+// Observe is Engine.Report.
 type Observe struct {
 	Name
 	Span   int64 // see By.Span
@@ -55,7 +55,7 @@ func (c Observe) Append(to []byte) []byte {
 	for _, n := range c.Report.Counted {
 		to = wire.AppendUint(to, uint64(n))
 	}
-	return wire.AppendBool(wire.AppendInt(to, c.Report.SentAt), c.Report.Learns)
+	return wire.AppendBool(wire.AppendBool(wire.AppendInt(to, c.Report.SentAt), c.Report.Learns), c.Report.Refused)
 }
 
 func readObserve(r *wire.Reader) Command {
@@ -65,7 +65,7 @@ func readObserve(r *wire.Reader) Command {
 	for i := range c.Report.Counted {
 		c.Report.Counted[i] = int(r.UpTo(math.MaxInt))
 	}
-	c.Report.SentAt, c.Report.Learns = r.Within(-farthest, farthest), r.Bool()
+	c.Report.SentAt, c.Report.Learns, c.Report.Refused = r.Within(-farthest, farthest), r.Bool(), r.Bool()
 	return c
 }
 
@@ -98,7 +98,7 @@ func readCost(r *wire.Reader) state.Cost {
 
 func (c Observe) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	o.Done = e.Observe([]Observed{{t, c.Report}}, c.Span, now)
+	o.Done = e.Report(&t, &c.Report, c.Span, now)
 	return o
 }
 

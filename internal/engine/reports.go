@@ -65,12 +65,27 @@ type Report struct {
 	Counted   [state.InFlight]int // what was used when the answered call was charged
 	SentAt    int64               // the instant at which that was sent
 	Learns    bool                // it may correct the quota
+	Refused   bool                // it came with a refusal, which decides nothing
 }
 
 // Observed is a report on one account.
 type Observed struct {
 	Target
 	Report
+}
+
+// Report is Observe of what a provider reports of a model, and so of its pools.
+func (e *Engine) Report(t *Target, r *Report, span int64, now account.Now) (changed bool) {
+	own, pools := e.Catalog.Reports(t.Counted, t.Asked, r.Limits)
+	seen := make([]Observed, 1, 4)
+	seen[0] = Observed{*t, *r}
+	seen[0].Limits = own
+	for _, pool := range pools {
+		of := Observed{Target{Account: e.accounts[pool.Pool], Counted: pool.Pool}, *r}
+		of.Limits, of.Report.Counted = pool.Limits, [state.InFlight]int{} // which is of the model alone
+		seen = append(seen, of)
+	}
+	return e.Observe(seen, span, now)
 }
 
 // Observe notes by what a provider reports together what others use of some accounts, and corrects

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -59,7 +60,16 @@ func (r *Replica) leave() {
 	for _, is := range r.asks.open() {
 		r.decideAlone(is)
 	}
+	r.isAway = true
+	r.tellAway(cmp.Or(r.err, ErrAway))
 	r.change()
+}
+
+// tellAway tells why the log is away, or with nil that it is not.
+func (r *Replica) tellAway(why error) {
+	if r.options.Away != nil {
+		r.options.Away(why)
+	}
 }
 
 // decideAlone decides an ask by the share of this process, if it can.

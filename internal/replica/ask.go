@@ -17,6 +17,7 @@ type ask struct {
 	bytes   []byte
 	fact    *record     // that it tells
 	since   time.Time   // when it was asked first
+	lined   chan int64  // of one: its number, once its waiter stands in line; nil where nobody asks
 	done    chan answer // of one
 }
 
@@ -84,48 +85,82 @@ func (s *asks) drop(a *ask) {
 	s.queue = slices.DeleteFunc(s.queue, func(other *ask) bool { return other == a })
 }
 
+// Outcome is what came of a command. Alone says that this process decided by its share, while the
+// log was away: the engine does not know it.
+type Outcome struct {
+	engine.Outcome
+	Alone bool
+}
+
 // Do has a command decided, and returns what came of it: by all processes, or by the share of this
 // one while the log is away. For Enter it returns once the wait is over. If ctx ends before, what
 // the command may bring about later is taken back.
-func (r *Replica) Do(ctx context.Context, c engine.Command) (engine.Outcome, error) {
+func (r *Replica) Do(ctx context.Context, c engine.Command) (Outcome, error) {
+	return r.do(ctx, c, nil)
+}
+
+// Wait is Do for a command that waits. lined is called, on this goroutine, with the number of the
+// waiter when it stands in line, and again where it does so anew.
+func (r *Replica) Wait(ctx context.Context, c engine.Enter, lined func(n int64)) (Outcome, error) {
+	return r.do(ctx, c, lined)
+}
+
+func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64)) (Outcome, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return engine.Outcome{}, err
+			return Outcome{}, err
 		}
 		r.mu.Lock()
 		if r.ctx.Err() != nil {
 			r.mu.Unlock()
-			return engine.Outcome{}, ErrClosed
+			return Outcome{}, ErrClosed
 		}
 		r.tellZones()
 		a := r.put(fleet.Verb{Command: c})
+		if lined != nil {
+			a.lined = make(chan int64, 1)
+		}
 		if r.status == cutOff {
 			r.decideAlone(a)
 		}
 		r.mu.Unlock()
-		is, err := r.hearOf(ctx, a)
+		is, err := r.hearOf(ctx, a, lined)
 		switch {
 		case err != nil:
-			return engine.Outcome{}, err
+			return Outcome{}, err
 		case is.again:
 		case r.isLate(c, &is):
 			r.giveBack(&is.outcome)
 		default:
-			return is.outcome, is.err
+			return Outcome{is.outcome, is.alone}, is.err
 		}
 	}
 }
 
 // hearOf waits for the answer to an ask.
-func (r *Replica) hearOf(ctx context.Context, a *ask) (answer, error) {
-	select {
-	case is := <-a.done:
-		return is, nil
-	case <-ctx.Done():
-		r.abandon(a)
-		return answer{}, ctx.Err()
-	case <-r.ctx.Done():
-		return answer{}, ErrClosed
+func (r *Replica) hearOf(ctx context.Context, a *ask, lined func(int64)) (answer, error) {
+	for {
+		select {
+		case is := <-a.done:
+			return is, nil
+		case n := <-a.lined:
+			lined(n)
+		case <-ctx.Done():
+			r.abandon(a)
+			return answer{}, ctx.Err()
+		case <-r.ctx.Done():
+			return answer{}, ErrClosed
+		}
+	}
+}
+
+// stands notes that the waiter of an ask stands in line.
+func (r *Replica) stands(a *ask) {
+	if r.asks.lined[a.n] = true; a.lined != nil {
+		select {
+		case a.lined <- a.n:
+		default:
+		}
 	}
 }
 

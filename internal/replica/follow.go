@@ -163,6 +163,9 @@ func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
 		return is, nil
 	}
 	settled := r.settledBy(c)
+	if verb, is := c.(fleet.Verb); is && r.options.Next != nil {
+		r.options.Next(e.Process, verb.Command)
+	}
 	if is.Result = r.state.ApplyCommand(e, c); is.Kind == fleet.Applied {
 		r.journal.note(e.Process, e.N, &is.Result, r.state.Engine, settled)
 	}
@@ -246,7 +249,7 @@ func (r *Replica) answerOwn(is *result) {
 	}
 	o := is.Outcome
 	if o.Waits {
-		r.asks.lined[a.n] = true
+		r.stands(a)
 		return
 	}
 	if verb, is := a.command.(fleet.Verb); is {
@@ -278,6 +281,7 @@ func (r *Replica) own(calls []account.ID) {
 	for _, id := range calls {
 		if c := r.state.Engine.Call(id); c != nil {
 			r.mine[id] = recordOf(c)
+			r.expires = r.expires || c.HoldUntil != 0
 		}
 	}
 }

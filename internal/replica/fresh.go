@@ -3,6 +3,8 @@ package replica
 import (
 	"context"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
 )
 
 // reads are the reads of the news that callers wait for: one is under way, and all that come
@@ -17,11 +19,19 @@ type reading struct {
 	err  error
 }
 
-// Fresh returns once the process has heard what was in the log when it was called. While the log is
-// away it returns at once.
-func (r *Replica) Fresh(ctx context.Context) error {
+// Fresh returns once the process has heard what was in the log when it was called, or less than
+// maxAge before, and what was due by itself has happened. While the log is away it returns at once.
+func (r *Replica) Fresh(ctx context.Context, maxAge time.Duration) error {
 	r.mu.Lock()
 	if r.status != here || r.ctx.Err() != nil {
+		r.mu.Unlock()
+		return nil
+	}
+	if a := r.needed(); a != nil {
+		r.mu.Unlock()
+		return r.await(ctx, func() bool { return !r.isOut(a) })
+	}
+	if time.Since(r.life.currentAt) < maxAge {
 		r.mu.Unlock()
 		return nil
 	}
@@ -40,6 +50,21 @@ func (r *Replica) Fresh(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// needed has a command sent for what a reader wants to see: the days that last, or what is due. It
+// returns nil where nothing of that is missing.
+func (r *Replica) needed() *ask {
+	if r.tellZones(); r.isOut(r.life.zones) {
+		return r.life.zones
+	}
+	if r.state.Engine.Due() > r.clock.expected() {
+		return nil
+	}
+	if !r.isOut(r.life.ticks) {
+		r.life.tickedAt, r.life.ticks = time.Now(), r.put(fleet.Tick{})
+	}
+	return r.life.ticks
 }
 
 // readAll reads the news for as long as anybody waits for them.

@@ -18,7 +18,7 @@ func (r *Replica) caughtUp() {
 	case r.life.stray:
 		r.cancelStrays()
 	}
-	if me := r.state.Member(r.process); r.status == here && me != nil && !me.Left && me.Owes != 0 && me.Owes != r.life.answered {
+	if me := r.state.Member(r.process); r.status == here && !r.doubts && me != nil && !me.Left && me.Owes != 0 && me.Owes != r.life.answered {
 		r.life.answered = me.Owes
 		r.put(fleet.Answer{Outage: me.Owes})
 	}
@@ -44,6 +44,10 @@ func (r *Replica) comeHome(me *fleet.Member) {
 		r.put(fleet.Outage{})
 	}
 	r.tellFacts()
+	if r.isAway {
+		r.isAway = false
+		r.tellAway(nil)
+	}
 	r.status, r.life.lostAt, r.life.answered = here, 0, 0
 	r.resume(waiting)
 	r.cancelStrays()
@@ -172,7 +176,7 @@ func (r *Replica) found(a *ask) bool {
 		}
 	case engine.Enter:
 		if r.state.Engine.Waiter(r.process, a.n) != nil {
-			r.asks.lined[a.n] = true
+			r.stands(a)
 			return true
 		}
 		for i, wants := range c.Options {

@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	round     = 100 * time.Millisecond // of silence, in which another one would have spoken
-	stagger   = 75 * time.Millisecond  // between those that would say the same, by age
-	tickAgain = time.Millisecond       // the least between two ticks of one process
-	waitsSay  = time.Second            // how often one says that it lives that has waiters,
-	idleSays  = 10 * time.Minute       // or nothing
-	watch     = 50 * time.Millisecond  // between two looks for deaths that can be seen
+	round      = 100 * time.Millisecond // of silence, in which another one would have spoken
+	stagger    = 75 * time.Millisecond  // between those that would say the same, by age
+	tickAgain  = time.Millisecond       // the least between two ticks of one process
+	waitsSay   = time.Second            // how often one says that it lives that has waiters,
+	idleSays   = 10 * time.Minute       // or nothing
+	zonesAgain = time.Minute            // between two looks for a zone that this machine does not know
+	watch      = 50 * time.Millisecond  // between two looks for deaths that can be seen
 )
 
 // life is what a process does by itself.
@@ -94,13 +95,21 @@ func (r *Replica) tellZones() {
 	if r.options.Bounds == nil || r.status == joining || r.isOut(r.life.zones) || r.life.zonesAt.Holds(wall) {
 		return
 	}
-	unknown := false
+	unknown, foreign := false, false
 	r.state.Engine.Zones(wall, func(zone string) {
-		unknown = true
 		day, month := r.options.Bounds(zone, wall)
+		if month == (account.Span{}) {
+			foreign = true
+			return
+		}
+		unknown = true
 		r.life.zones = r.put(fleet.Verb{Command: engine.Bounds{Zone: zone, Day: day, Month: month}})
 	})
-	if !unknown {
+	switch {
+	case unknown:
+	case foreign: // others may know the zone
+		r.life.zonesAt = account.Span{Begin: wall, End: wall + int64(zonesAgain)}
+	default:
 		r.life.zonesAt = r.state.Engine.ZonesKnown(wall)
 	}
 }
@@ -170,6 +179,9 @@ func (r *Replica) presume() {
 	r.clock.set(account.Now{Instant: instant, Wall: r.life.stamp.Wall + int64(time.Since(r.life.stampedAt))})
 	r.status = here
 	r.put(fleet.Alive{})
+	if r.doubts { // the whole of each limit is withheld until a window has passed: nobody answers
+		r.put(fleet.Outage{})
+	}
 	r.change()
 }
 
@@ -194,11 +206,11 @@ func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 
 func (r *Replica) waits() bool { return len(r.asks.lined) > 0 }
 
-// tick has what is due happen, if waiters of this process may be served by it: at once where the
-// next is one of its own, after a silence otherwise.
+// tick has what is due happen, if waiters of this process may be served by it, or its calls expire:
+// at once where the next is one of its own, after a silence otherwise.
 func (r *Replica) tick(now time.Time, due func(time.Time) bool) {
 	at := r.state.Engine.Due()
-	if at == account.Never || !r.waits() {
+	if at == account.Never || !r.waits() && !r.expires {
 		return
 	}
 	in := time.Duration(at - r.clock.expected())

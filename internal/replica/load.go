@@ -22,6 +22,7 @@ func (r *Replica) boot(ctx context.Context) error {
 		case err == nil && !image.IsZero():
 			s, err = fleet.Read(image.Bytes, r.options.Observer)
 		case err == nil, errors.Is(err, store.ErrLost) && time.Duration(tries)*probe >= patience:
+			r.doubts = err != nil && !r.options.FreshStart
 			s = fleet.New(engine.New(newLog(), r.options.Observer))
 			image = store.Image{At: store.Position{Log: newLog()}, Bytes: s.AppendImage(nil)}
 			err = r.log.Begin(ctx, 0, image)

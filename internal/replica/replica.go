@@ -27,8 +27,16 @@ type Options struct {
 	Observer engine.Observer
 	// Swapped gets the engine, with Lock held, at first and whenever another one takes its place.
 	Swapped func(*engine.Engine)
+	// Next is told, with Lock held, of each command of the engine before it is applied, and whose it
+	// is. It may be nil.
+	Next func(process int64, c engine.Command)
 	// OnError gets errors that no call returns; nil discards them. It must not call the Replica.
 	OnError func(error)
+	// Away is told why the log is away, and with nil that it is there again; it may be nil. It must
+	// not call the Replica.
+	Away func(error)
+	// Sent is told of each append, when it began and how it ended; it may be nil.
+	Sent func(began time.Time, err error)
 
 	// Bounds returns the day and the month of a zone that last at a time, in UnixNano. They are
 	// told to the log before they are needed, because the tables of two machines may differ. Nil
@@ -39,6 +47,7 @@ type Options struct {
 	MaxModels  int
 	Rules      int  // the greatest rules number that this program knows
 	FailClosed bool // nothing is admitted while the log is away
+	FreshStart bool // a log whose predecessor cannot be read begins unused, and not as used up
 }
 
 // Errors of a Replica.
@@ -83,10 +92,13 @@ type Replica struct {
 	look      chan struct{} // has the keeper look
 	asks      asks
 	mine      map[account.ID]*record // open calls of this process
+	expires   bool                   // it had calls that expire
+	doubts    bool                   // nobody knows what was used before its log
 	journal   journal
 	digests   digests
 	contact   time.Time // when the last request was sent that was answered
 	steady    time.Time // since when there was contact without a gap
+	isAway    bool      // that was told
 	alone     *alone    // what was decided without the log; nil for nothing
 	life      life
 	reads     reads

@@ -411,7 +411,7 @@ func TestFresh(t *testing.T) {
 		was := count.reads()
 		for range 1000 {
 			all.Go(func() {
-				if err := second.Fresh(b.Context()); err != nil {
+				if err := second.Fresh(b.Context(), 0); err != nil {
 					t.Error(err)
 				}
 				second.mu.Lock()

@@ -82,7 +82,8 @@ func (p *process) open(o Options) (*Replica, error) {
 // do is Do, or gives answers however late they come.
 func (p *process) do(ctx context.Context, c engine.Command) (engine.Outcome, error) {
 	if !p.kind.tardy {
-		return p.r.Do(ctx, c)
+		o, err := p.r.Do(ctx, c)
+		return o.Outcome, err
 	}
 	p.r.mu.Lock()
 	a := p.r.put(fleet.Verb{Command: c})
@@ -90,7 +91,7 @@ func (p *process) do(ctx context.Context, c engine.Command) (engine.Outcome, err
 		p.r.decideAlone(a)
 	}
 	p.r.mu.Unlock()
-	is, err := p.r.hearOf(ctx, a)
+	is, err := p.r.hearOf(ctx, a, nil)
 	return is.outcome, err
 }
 

@@ -31,6 +31,9 @@ func (r *Replica) send() {
 		news, err := r.log.Append(ctx, after, batch)
 		doubt.Stop()
 		cancel()
+		if r.options.Sent != nil {
+			r.options.Sent(sent, err)
+		}
 		if err != nil {
 			r.unsent(flying, err)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // Together no more start than the limits that were found let, and nobody is kept from what they let
@@ -41,7 +41,7 @@ func TestAdaptiveCrowdOfAStore(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
+				fake := fakestore.New()
 				fake.Before = func(int64) error { time.Sleep(trip); return nil }
 				var passed, open atomic.Int32
 				var callers sync.WaitGroup
@@ -83,7 +83,7 @@ func TestAdaptiveCrowdOfAStore(t *testing.T) {
 func TestAdaptiveAfterTheStoreWasDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 30 * time.Second
-		fake := sharedlogtest.NewFake()
+		fake := fakestore.New()
 		var passed atomic.Int32
 		var callers sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())

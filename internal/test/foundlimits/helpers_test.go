@@ -10,8 +10,8 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
@@ -43,7 +43,7 @@ func adaptiveGroup(t *testing.T, group string, cfg ratelimit.Config) ([]*ratelim
 		n = 1
 		cfg.FilePath = filepath.Join(t.TempDir(), "state")
 	case "of a store":
-		cfg.Store = sharedlogtest.NewFake()
+		cfg.Store = fakestore.New()
 	default:
 		cfg.Shared, cfg.Backend, cfg.FilePath = true, "sqlite", filepath.Join(t.TempDir(), "state.db")
 	}

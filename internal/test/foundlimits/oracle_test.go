@@ -13,7 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
@@ -426,7 +426,7 @@ func TestAdaptiveOfAStoreAgainstOracle(t *testing.T) {
 	for seed := range racetest.Seeds(t, uint64(racetest.Times(12, 3, 12))) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 21)), 3, ratelimit.Config{Store: sharedlogtest.NewFake()})
+				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 21)), 3, ratelimit.Config{Store: fakestore.New()})
 				p.run(300)
 				moves += p.moves
 				for _, rl := range p.limiters {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // The kinds of limiters. All of them do the same at the same moments, and say the same.
@@ -25,7 +25,7 @@ const shares = false
 type house struct {
 	kind   string
 	folder string
-	fake   *sharedlogtest.Fake
+	fake   *fakestore.Fake
 	rl     *ratelimit.RateLimiter
 
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ type house struct {
 }
 
 func newHouse(kind, folder string, cfg ratelimit.Config) (*house, error) {
-	h := &house{kind: kind, folder: folder, fake: sharedlogtest.NewFake()}
+	h := &house{kind: kind, folder: folder, fake: fakestore.New()}
 	return h, h.open(cfg)
 }
 

@@ -1,0 +1,262 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/replica"
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+// shared is the part of a limiter in a quota that several processes share: with Config.Shared and
+// with Config.Store. What changes the state goes to a log as a command, and comes back from there
+// in the order of all processes. Until it does, rl.engine does not know of it. The fields are
+// guarded by RateLimiter.mu, which must not be held while replica is called.
+type shared struct {
+	rl      *RateLimiter
+	replica *replica.Replica
+	traits  store.Traits
+	process int64 // the number of this limiter
+
+	failClosed bool
+	away       error                        // why the log is away; nil while it is there
+	calls      map[account.ID]*account.Call // open calls of this limiter, as it notes them
+	queue      []engine.Command             // for send
+	own        bool                         // what is being applied is a command of this limiter
+}
+
+// openTimeout bounds what an opening waits for others. A store has a bound of its own for the time
+// until it answers.
+const openTimeout = 30 * time.Second
+
+// share has a limiter take part in the quota of a store.
+func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
+	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), process: newProcess()}
+	ctx, cancel := context.WithTimeout(background, openTimeout)
+	defer cancel()
+	log, err := s.Open(ctx, store.Options{Process: is.process, Report: rl.reporter.Report})
+	if err != nil {
+		return err
+	}
+	is.traits = store.TraitsOf(log)
+	rl.shared = is
+	is.replica, err = replica.Open(ctx, replica.Options{
+		Log: log, Process: is.process, Lock: &rl.mu,
+		Observer: observer{rl}, Swapped: is.swappedLocked, Next: is.nextLocked,
+		OnError: rl.reporter.Report, Away: is.tellAway, Sent: is.tellSent, Bounds: boundsOf,
+		LeaseTTL: leaseOf(cfg.LeaseTTL), MaxModels: cfg.MaxModels, FailClosed: cfg.FailClosed, FreshStart: cfg.FreshStart,
+	})
+	if err != nil {
+		return errors.Join(err, log.Close())
+	}
+	return nil
+}
+
+// newProcess returns a random number above zero.
+func newProcess() int64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return int64(binary.LittleEndian.Uint64(b[:])>>1 | 1)
+}
+
+// leaseOf returns what Config.LeaseTTL stands for.
+func leaseOf(ttl time.Duration) time.Duration {
+	switch {
+	case ttl == 0:
+		return 10 * time.Second
+	case ttl < 100*time.Millisecond:
+		return 100 * time.Millisecond
+	}
+	return ttl
+}
+
+// close ends the part of the limiter. Its slots and places in line are free then.
+func (s *shared) close() error {
+	ctx, cancel := context.WithTimeout(background, s.traits.Timeout)
+	defer cancel()
+	return s.replica.Close(ctx)
+}
+
+// nextLocked is told whose the command is that is applied next, and which.
+func (s *shared) nextLocked(process int64, c engine.Command) {
+	if s.own = process == s.process; s.own {
+		s.rl.sayer = sayerOf(c)
+	} else {
+		s.rl.sayer = byProcess
+	}
+	if set, is := c.(engine.SetClasses); is {
+		s.rl.classesAreLocked(set.Classes)
+	}
+}
+
+// sayerOf returns what Event.By is of a command.
+func sayerOf(c engine.Command) string {
+	switch c := c.(type) {
+	case engine.AddProfile:
+		return byProfile
+	case engine.SetAccount:
+		return byAccount
+	case engine.Loaded:
+		return byFile
+	case engine.Observe:
+		if c.Report.Refused {
+			return byRefusal
+		}
+		return byHeader
+	}
+	return byProgram
+}
+
+// swappedLocked takes over another engine: the first, or that of an image.
+func (s *shared) swappedLocked(e *engine.Engine) {
+	rl := s.rl
+	was := rl.engine
+	rl.engine = e
+	rl.Quotas, rl.State = make(map[string]ModelQuota), make(map[string]*UsageStats)
+	for _, name := range e.Catalog.Names() {
+		if q, has := e.Catalog.Quota(name); has {
+			rl.Quotas[name] = ModelQuota(q)
+		}
+	}
+	for a := range e.Accounts {
+		if was != nil {
+			if old := was.Account(a.Name); old != nil {
+				a.Local = old.Local
+			}
+		}
+		if a.IsShown() {
+			observer{rl}.Shown(a)
+		}
+	}
+	rl.seen = seen{rl.Quotas, len(rl.Quotas), rl.State}
+	rl.classesAreLocked(e.Classes())
+	for id, c := range s.calls {
+		if is := e.Call(id); is != nil {
+			nameAs(c, is)
+		}
+	}
+	rl.quotaVersion++
+}
+
+// tellAway notes and tells why the log is away, or that it is there again.
+func (s *shared) tellAway(why error) {
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	s.away = why
+	s.rl.teller.storeRLocked(s.traits.System, why)
+}
+
+// tellSent tells of a write to the log.
+func (s *shared) tellSent(began time.Time, err error) {
+	s.rl.teller.saved(s.traits.System, stepOperation, began, err)
+}
+
+// err returns why the log cannot be used.
+func (s *shared) err() error {
+	err := s.replica.Err()
+	if err == nil {
+		s.rl.mu.RLock()
+		defer s.rl.mu.RUnlock()
+		err = s.away
+	}
+	return err
+}
+
+// refuses returns the decision on whatever is asked of a limiter that is closed, or that admits
+// nothing while the store is away; nil while it decides.
+func (s *shared) refusesRLocked() *Decision {
+	switch {
+	case s.rl.closed:
+		return &Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true}
+	case s.away != nil && s.failClosed:
+		return s.unusable(s.away)
+	}
+	return nil
+}
+
+// unusable is the decision where nothing can be decided.
+func (s *shared) unusable(err error) *Decision {
+	return &Decision{Code: DecisionStoreError, Reason: fmt.Sprintf("the shared quota cannot be read or written: %v", err)}
+}
+
+// freshen makes sure that what is read next is no older than the store promises.
+func (s *shared) freshen() {
+	if s != nil {
+		s.replica.Fresh(background, s.traits.MaxStale)
+	}
+}
+
+// now is the time of the store.
+func (s *shared) now() account.Now { return s.replica.Now() }
+
+// putLocked has a command sent by send.
+func (s *shared) putLocked(c engine.Command) { s.queue = append(s.queue, c) }
+
+// sayLocked has a setting of quotas sent, behind the days of its zones.
+func (s *shared) sayLocked(c engine.Command, zones []string, now account.Now) {
+	slices.Sort(zones)
+	for _, zone := range slices.Compact(zones) {
+		if day, month := boundsOf(zone, now.Wall); month != (account.Span{}) {
+			s.putLocked(engine.Bounds{Zone: zone, Day: day, Month: month})
+		}
+	}
+	s.putLocked(c)
+}
+
+// send sends what was put, and returns once all processes know it, or the store is away. The lock
+// must not be held.
+func (s *shared) send() {
+	if s == nil {
+		return
+	}
+	queue := s.take()
+	for i, c := range queue {
+		if i < len(queue)-1 {
+			s.replica.Tell(c)
+		} else {
+			s.replica.Do(background, c)
+		}
+	}
+	s.rl.teller.flush()
+}
+
+// tell is send without waiting for anything.
+func (s *shared) tell() {
+	if s == nil {
+		return
+	}
+	for _, c := range s.take() {
+		s.replica.Tell(c)
+	}
+}
+
+// take returns what was put.
+func (s *shared) take() (queue []engine.Command) {
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	queue, s.queue = s.queue, nil
+	return queue
+}
+
+// persist is Persist and Load: it only checks that this process and the store have the same.
+func (s *shared) persist(op string) error {
+	s.rl.mu.RLock()
+	closed := s.rl.closed
+	s.rl.mu.RUnlock()
+	err := error(ErrClosed)
+	if !closed {
+		err = cmp.Or(s.replica.Fresh(background, 0), s.err())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}

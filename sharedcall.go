@@ -1,0 +1,314 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/lines"
+	"dappco.re/go/core/go-ratelimit/internal/observation"
+	"dappco.re/go/core/go-ratelimit/internal/replica"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// reserve is Reserve and ReserveAll. What does not pass by what the log says now is not sent.
+func (s *shared) reserve(by *caller, reqs []Request) (made Reservations, d Decision) {
+	rl := s.rl
+	option, ok := s.judge(by, reqs, &d)
+	if !ok && !d.Never {
+		s.replica.Fresh(background, 0)
+		option, ok = s.judge(by, reqs, &d)
+	}
+	var o replica.Outcome
+	var err error
+	if ok && len(reqs) > 0 {
+		o, err = s.replica.Do(background, engine.Admit{By: option.By, Wants: wantsOf(option.Requests)})
+	}
+	rl.mu.Lock()
+	now := rl.nowLocked()
+	switch {
+	case !ok:
+	case err != nil:
+		s.failLocked(&d, err)
+	case len(reqs) == 0 || o.Verdict.Allowed:
+		made = s.madeLocked(&option, o.Calls, o.Alone, now)
+	default:
+		rl.fillRLocked(&d, &o.Verdict, s.itemsLocked(&option, now), now)
+	}
+	if len(reqs) == 1 {
+		d.Model = reqs[0].Model
+	} else if d.Allowed {
+		d.Model, d.Stats = "", ModelStats{}
+	}
+	e := rl.reservedLocked(by, made, &d, reqs, now)
+	rl.mu.Unlock()
+	rl.teller.tell(e)
+	made.watch()
+	return made, d
+}
+
+// judge decides on requests by what is known here, and reports whether to ask for them.
+func (s *shared) judge(by *caller, reqs []Request, d *Decision) (option engine.Option, ok bool) {
+	rl := s.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	*d = Decision{}
+	now, asked := rl.enterAllLocked(reqs)
+	option = engine.Option{By: rl.by(by.asking), Requests: asked}
+	if refusal := s.refusesRLocked(); refusal != nil {
+		*d = *refusal
+		return option, false
+	}
+	items, v := rl.engine.Judge(nil, &option.By, asked, now)
+	rl.fillRLocked(d, &v, items, now)
+	if len(asked) == 1 {
+		rl.statsRLocked(&d.Stats, asked[0].Account, now)
+	}
+	return option, v.Allowed || !v.Never && rl.engine.Due() <= now.Instant
+}
+
+// wantsOf returns requests as a command has them.
+func wantsOf(asked []engine.Request) []engine.Want {
+	wants := make([]engine.Want, len(asked))
+	for i := range asked {
+		r := &asked[i]
+		wants[i] = engine.Want{
+			Name:   engine.Name{Asked: r.Asked, Counted: r.Counted},
+			Tokens: r.Tokens, Most: r.Most, Priced: r.Priced, Deny: r.Deny,
+		}
+	}
+	return wants
+}
+
+// itemsLocked returns what the accounts of requests are now: those of a verdict in the log are not
+// kept.
+func (s *shared) itemsLocked(o *engine.Option, now account.Now) []verdict.Item {
+	for i := range o.Requests {
+		r := &o.Requests[i]
+		r.Target = s.rl.engine.Resolve(r.Counted, r.Asked)
+	}
+	return s.rl.engine.Itemize(&o.By, o.Requests, now)
+}
+
+// failLocked is the decision where a command has failed.
+func (s *shared) failLocked(d *Decision, err error) {
+	if stats := d.Stats; errors.Is(err, replica.ErrClosed) {
+		*d = Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true, Stats: stats}
+	} else {
+		*d = *s.unusable(err)
+		d.Stats = stats
+	}
+}
+
+// madeLocked returns the reservations of calls that were admitted together. alone says that the
+// engine does not know them yet.
+func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now account.Now) Reservations {
+	rl := s.rl
+	rs := make(Reservations, len(ids))
+	for i, id := range ids {
+		r := &o.Requests[i]
+		c := &account.Call{ID: id, Asked: r.Asked, Class: o.By.Class, Tokens: r.Tokens.Clamp(), Most: r.Most, At: now}
+		is := rl.engine.Call(id)
+		switch {
+		case is != nil:
+			c.At = is.At
+			nameAs(c, is)
+		case alone:
+			r.Target = rl.engine.Resolve(r.Counted, r.Asked)
+			if c.Model = r.Account; c.Model.Name == "" {
+				c.Model = account.New(r.Counted)
+			}
+			c.Names(append([]*account.Account{c.Model}, r.Pools...)...)
+		}
+		if c.IsCounted() {
+			s.calls[id] = c
+		}
+		rs[i] = rl.reservationLocked(c, rl.holdTTL > 0 || limitSlots(accountsOf(c)))
+	}
+	return rs
+}
+
+// nameAs has a call charged to the accounts that another one is charged to.
+func nameAs(c, is *account.Call) {
+	c.Model = is.Model
+	c.Names(accountsOf(is)...)
+}
+
+// accountsOf returns the accounts that a call has charged.
+func accountsOf(c *account.Call) (all []*account.Account) {
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// endLocked ends a call of this limiter, has that sent, and returns the event that tells of it.
+func (s *shared) endLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) *telling {
+	c.Cost = cost
+	e := s.rl.endedLocked(c, how, used, now)
+	c.Ended = true
+	delete(s.calls, c.ID)
+	s.putLocked(engine.Settle{ID: c.ID, How: how, Used: used, Cost: cost})
+	return e
+}
+
+// lostLocked ends a call whose reservation is garbage, and that must not be sent now: the next send
+// does it.
+func (s *shared) lostLocked(c *account.Call) {
+	c.Ended = true
+	delete(s.calls, c.ID)
+	s.putLocked(engine.Settle{ID: c.ID, How: account.Lost})
+}
+
+// expiredLocked notes that a call has ended by itself.
+func (s *shared) expiredLocked(id account.ID, how account.How, now account.Now) {
+	c := s.calls[id]
+	if c == nil { // of another process
+		return
+	}
+	s.rl.teller.postRLocked(s.rl.endedLocked(c, how, c.Tokens, now))
+	c.Ended = true
+	delete(s.calls, id)
+}
+
+// record is RecordUsage.
+func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
+	rl := s.rl
+	rl.mu.Lock()
+	_, t := rl.enterLocked(model)
+	closed := rl.closed
+	rl.meetLocked(&t)
+	cost := rl.costRLocked(&t, used, bill)
+	rl.mu.Unlock()
+	if closed {
+		return
+	}
+	c := engine.Record{Name: engine.Name{Asked: t.Asked, Counted: t.Counted}, Span: rl.span(), Used: used, Cost: cost}
+	o, err := s.replica.Do(background, c)
+	if err != nil {
+		return
+	}
+	rl.mu.Lock()
+	_, t = rl.enterLocked(model)
+	rl.auditRecordedLocked(&t, o.Done, used, cost)
+	rl.mu.Unlock()
+	rl.teller.recorded(model, used, cost)
+}
+
+// reportEvery is how long a report of a model stands for others with the same limits: each process
+// hears all of them.
+const reportEvery = int64(500 * time.Millisecond)
+
+// observeLocked has a report sent that may say something new.
+func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.Now) {
+	if r.Limits == (observation.Limits{}) {
+		return
+	}
+	if a := t.Account; a.Name != "" && !r.Refused {
+		is := s.rl.localLocked(a)
+		if is.reportedAt != 0 && now.Instant-is.reportedAt < reportEvery {
+			return
+		}
+		is.reportedAt = now.Instant
+	}
+	name := engine.Name{Asked: strings.Clone(t.Asked), Counted: t.Counted}
+	s.putLocked(engine.Observe{Name: name, Span: s.rl.span(), Report: *r})
+}
+
+// wait is RateLimiter.wait: the line is that of all processes.
+func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations, error) {
+	rl := s.rl
+	began := rl.teller.now()
+	c, options, closed := s.enter(ctx, by, w)
+	if closed {
+		return nil, fmt.Errorf("%s: %w", w.op, ErrClosed)
+	}
+	o, err := s.replica.Wait(ctx, c, func(n int64) { s.lined(by, w, n) })
+	if by.queued {
+		by.waited = time.Since(began)
+	}
+	if err == nil && ctx.Err() == nil {
+		s.served(w, options, &o)
+		if w.err == nil {
+			rl.teller.served(by, w)
+		}
+		w.reservations.watch()
+		return w.reservations, w.err
+	}
+	for _, id := range o.Calls {
+		s.replica.Tell(engine.Settle{ID: id, How: account.Cancelled})
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, replica.ErrClosed):
+		return nil, fmt.Errorf("%s: %w", w.op, ErrClosed)
+	}
+	var d Decision
+	s.failLocked(&d, err)
+	return nil, &LimitError{Model: w.requests[0].Model, Decision: d, Err: err, op: w.op}
+}
+
+// enter returns the command of a waiter, and what it may be served by.
+func (s *shared) enter(ctx context.Context, by *caller, w *waiter) (c engine.Enter, options []engine.Option, closed bool) {
+	rl := s.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	w.rl = rl
+	by.asking = askingOf(ctx, w.requests)
+	now, asked := rl.enterAllLocked(w.requests)
+	options = w.optionsLocked(by, asked)
+	c = engine.Enter{By: options[0].By, Deadline: account.Never, OnlyRoom: !w.charges}
+	if deadline, ok := ctx.Deadline(); ok {
+		c.Deadline = max(now.Instant+int64(min(time.Until(deadline), 1<<61)), 0)
+	}
+	if w.patience > 0 {
+		c.Patient = now.Instant + int64(w.patience)
+	}
+	for i := range options {
+		c.Options = append(c.Options, wantsOf(options[i].Requests))
+	}
+	return c, options, rl.closed
+}
+
+// lined tells that a waiter stands in line.
+func (s *shared) lined(by *caller, w *waiter, n int64) {
+	rl := s.rl
+	if rl.teller == nil || by.queued {
+		return
+	}
+	rl.mu.Lock()
+	if of := rl.engine.Waiter(s.process, n); of != nil && of.By != nil {
+		w.why = new(Decision)
+		rl.fillRLocked(w.why, &of.Denied, of.By.Items, rl.nowLocked())
+	}
+	rl.mu.Unlock()
+	rl.teller.queued(by, w)
+}
+
+// served ends a wait as the log says.
+func (s *shared) served(w *waiter, options []engine.Option, o *replica.Outcome) {
+	rl := s.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now := rl.nowLocked()
+	end := engine.Ended{Served: -1, Kind: lines.Closed}
+	if len(o.Ended) > 0 {
+		end = o.Ended[0]
+	}
+	switch {
+	case end.Served >= 0 && w.charges:
+		w.reservations = s.madeLocked(&options[end.Served], end.Calls, o.Alone, now)
+	case end.Served < 0:
+		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&options[max(end.Of, 0)], now)}
+		w.err = w.refusalLocked(&lines.Refusal{Kind: end.Kind, Of: of}, now)
+	}
+}
