@@ -187,7 +187,7 @@ const deference = 300 * time.Millisecond
 // others may know more: they go first, or tell it before anybody goes on.
 func (r *Replica) begin(stood store.Position, old uint64) {
 	r.mu.Lock()
-	stale := time.Since(r.life.currentAt) > contactGap
+	stale := time.Since(r.life.currentAt) > r.traits.Contact
 	r.mu.Unlock()
 	if stale {
 		r.pause(deference)
