@@ -26,6 +26,7 @@ var requirements = []string{
 // testHelpers are packages of this module that the tests of every package may import.
 var testHelpers = []string{
 	modulePath + "/internal/test/racetest", modulePath + "/internal/test/piecetest", modulePath + "/internal/test/formertest",
+	modulePath + "/internal/test/statefile", modulePath + "/internal/test/limitertest",
 }
 
 // importRules say what the packages in a folder may import, beside the standard library
@@ -229,17 +230,26 @@ var importRules = map[string][]string{
 	"internal/test/formertest": {
 		modulePath + "/internal/account", modulePath + "/internal/fleet", modulePath + "/internal/state", modulePath + "/money",
 	},
+	"internal/test/foundlimits": {
+		modulePath, modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/test/adaptivesim",
+	},
 	"internal/test/housetest": {},
 	"internal/test/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},
+	"internal/test/limitertest": {modulePath, modulePath + "/internal/sqlitestate"},
 	"internal/test/lives": {
 		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
+	},
+	"internal/test/persist": {
+		modulePath, modulePath + "/money", modulePath + "/internal/sqlitestate", "gopkg.in/yaml.v3", "golang.org/x/sys/...",
 	},
 	"internal/test/piecetest":    {},
 	"internal/test/racetest":     {},
 	"internal/test/redistest":    {},
 	"internal/test/sharedoracle": {modulePath},
+	"internal/test/statefile":    {modulePath + "/internal/state"},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

@@ -113,7 +113,7 @@ func statsOf(s *fleet.State, name string, now account.Now) (is stats) {
 		is.CooldownUntil = time.Unix(0, a.CoolUntil)
 	}
 	is.SpendDay, is.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
-	is.AdaptiveRPM, is.AdaptiveInFlight = a.Found.View(now).Found(now.Instant)
+	is.AdaptiveRPM, is.AdaptiveInFlight = a.Found.View().Found(now.Instant)
 	return is
 }
 
