@@ -98,6 +98,7 @@ func (l loading) takeQuotas() {
 		rl.tellZoneLocked(zone, now)
 	}
 	rl.engine.LoadPools(l.Pools, now)
+	rl.engine.Catalog.Grow(len(l.Quotas))
 	names, work := slices.Sorted(maps.Keys(l.Quotas)), yield.New(&rl.mu, &rl.clock)
 	var changes []catalog.Change // the room for them is used again
 	for some := range slices.Chunk(names, 64) {
