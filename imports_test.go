@@ -172,7 +172,7 @@ var importRules = map[string][]string{
 	"internal/tokens":  {},
 	"internal/unsaved": {
 		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
-		modulePath + "/internal/state",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/account": {
 		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
