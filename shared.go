@@ -48,7 +48,7 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 		return err
 	}
 	is.traits = store.TraitsOf(log)
-	rl.shared = is
+	rl.shared, rl.firesAt = is, account.Never
 	is.replica, err = replica.Open(ctx, replica.Options{
 		Log: log, Process: is.process, Lock: &rl.mu,
 		Observer: observer{rl}, Swapped: is.swappedLocked, Next: is.nextLocked,
@@ -223,6 +223,10 @@ func (s *shared) send() {
 			s.replica.Do(background, c)
 		}
 	}
+	s.rl.mu.Lock()
+	s.rl.teller.pendLocked(s.rl.teller.thawedLocked())
+	s.rl.leaveLocked(s.rl.nowLocked())
+	s.rl.mu.Unlock()
 	s.rl.teller.flush()
 }
 

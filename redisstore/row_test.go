@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"encoding/binary"
 	"errors"
+	"strconv"
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -44,7 +46,8 @@ func TestRow(t *testing.T) {
 func TestSplitSum(t *testing.T) {
 	for _, sum := range []uint64{0, 1, 1<<32 - 1, 1 << 32, 1<<63 | 5, 1<<64 - 1} {
 		low, hash := splitSum(sum)
-		if is := joinSum(int64(low), uint32(hash[0])<<24|uint32(hash[1])<<16|uint32(hash[2])<<8|uint32(hash[3])); is != sum {
+		half, _ := strconv.ParseUint(low, 10, 32)
+		if is := joinSum(uint32(half), binary.BigEndian.Uint32(hash)); is != sum {
 			t.Errorf("%x becomes %x", sum, is)
 		}
 	}

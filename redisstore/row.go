@@ -1,31 +1,13 @@
 package redisstore
 
 import (
-	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"dappco.re/go/core/go-ratelimit/internal/store"
-)
-
-var (
-	//go:embed scripts/place.lua
-	placeLua string
-	//go:embed scripts/append.lua
-	orderedAppendLua string
-	//go:embed scripts/save.lua
-	orderedSaveLua string
-
-	orderedAppend = redis.NewScript(placeLua + orderedAppendLua)
-	orderedSave   = redis.NewScript(placeLua + orderedSaveLua)
-	orderedTexts  = map[*redis.Script]string{
-		orderedAppend: placeLua + orderedAppendLua, orderedSave: placeLua + orderedSaveLua,
-	}
 )
 
 // errRow is in the error of what no process of this library can have written.
@@ -34,18 +16,25 @@ var errRow = errors.New("malformed row")
 // hashBytes is how many bytes of a row hash its batch.
 const hashBytes = 4
 
-// placeArgs returns a place as the scripts want it: the log, the number, and the two halves of
-// the sum.
-func placeArgs(at store.Position) []any {
+// placeText is a place as the scripts have it: the log, the number, and the two halves of the sum.
+type placeText struct{ log, seq, low, hash string }
+
+func placeOf(at store.Position) placeText {
 	low, hash := splitSum(at.Sum)
-	return append(make([]any, 0, 10), strconv.FormatUint(at.Log, 10), at.Seq, low, hash)
+	return placeText{strconv.FormatUint(at.Log, 10), strconv.FormatInt(at.Seq, 10), low, string(hash)}
 }
 
-func splitSum(sum uint64) (low uint32, hash []byte) {
-	return uint32(sum), binary.BigEndian.AppendUint32(nil, uint32(sum>>32))
+// text returns the place as the end of the log.
+func (p *placeText) text() string { return p.log + ":" + p.seq + ":" + p.low + ":" + p.hash }
+
+// lowDigits is how many digits of a time, in microseconds, are in the sum of a place.
+const lowDigits = 9
+
+func splitSum(sum uint64) (low string, hash []byte) {
+	return fmt.Sprintf("%0*d", lowDigits, uint32(sum)), binary.BigEndian.AppendUint32(nil, uint32(sum>>32))
 }
 
-func joinSum(us int64, hash uint32) uint64 { return uint64(hash)<<32 | uint64(uint32(us)) }
+func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
 
 // hashes sets the sums of the entries of a batch: the time in microseconds, and a hash of all up to
 // the entry. They are chained within the batch only, because its sender does not know what comes
@@ -56,7 +45,7 @@ func hashes(batch []store.Entry, us int64) (last uint32) {
 		unstamped := batch[i]
 		unstamped.Stamp = store.Stamp{}
 		chain = unstamped.Sum(chain)
-		batch[i].At.Sum = joinSum(us, uint32(chain))
+		batch[i].At.Sum = joinSum(uint32(us%1e9), uint32(chain))
 	}
 	return uint32(chain)
 }
@@ -120,12 +109,17 @@ func statusOf(status any) error {
 		return notWritten(store.ErrTrimmed)
 	case "older":
 		return store.ErrOlder
+	case "gone":
+		return errors.New("pieces of the image are missing")
 	}
 	return fmt.Errorf("%w: status %v", errRow, status)
 }
 
 // decodePage returns the page in a reply of append.lua, with the own batch where it is on it.
 func decodePage(after store.Position, reply any, own []store.Entry) (news store.News, err error) {
+	if us, ok := reply.(string); ok { // the common case
+		return atEnd(after, us, own)
+	}
 	values, _ := reply.([]any)
 	if len(values) == 0 {
 		return news, fmt.Errorf("%w: reply %T", errRow, reply)
@@ -136,9 +130,9 @@ func decodePage(after store.Position, reply any, own []store.Entry) (news store.
 	if len(values) != 4 {
 		return news, fmt.Errorf("%w: a reply of %d values", errRow, len(values))
 	}
-	us, err := strconv.ParseInt(fmt.Sprint(values[1]), 10, 64)
+	us, err := parseTime(values[1])
 	if err != nil {
-		return news, fmt.Errorf("%w: the time is %v", errRow, values[1])
+		return news, err
 	}
 	last, err := strconv.ParseInt(fmt.Sprint(values[2]), 10, 64)
 	if err != nil {
@@ -150,12 +144,38 @@ func decodePage(after store.Position, reply any, own []store.Entry) (news store.
 	}
 	news.Now, news.More = stampOf(us), len(rows) == pageRows
 	if len(own) > 0 && !news.More {
-		own = append([]store.Entry(nil), own...)
-		hashes(own, us)
-		place(own, after.Log, last, us)
-		news.Entries = append(news.Entries, own...)
+		news.Entries = append(news.Entries, placed(own, after.Log, last, us)...)
 	}
 	return news, nil
+}
+
+// atEnd returns the page of an append behind a place that is the end, or of a read there.
+func atEnd(after store.Position, time string, own []store.Entry) (news store.News, err error) {
+	us, err := parseTime(time)
+	if err != nil {
+		return news, err
+	}
+	news.Now = stampOf(us)
+	if len(own) > 0 {
+		news.Entries = placed(own, after.Log, after.Seq+int64(len(own)), us)
+	}
+	return news, nil
+}
+
+// placed returns the own batch with its places.
+func placed(own []store.Entry, log uint64, last, us int64) []store.Entry {
+	own = append([]store.Entry(nil), own...)
+	hashes(own, us)
+	place(own, log, last, us)
+	return own
+}
+
+func parseTime(value any) (us int64, err error) {
+	text, _ := value.(string)
+	if us, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return 0, fmt.Errorf("%w: the time is %v", errRow, value)
+	}
+	return us, nil
 }
 
 // decodeRows returns the entries behind a place, which may be within the first row.

@@ -13,12 +13,12 @@ import (
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 
-var orderedStart = store.Image{At: store.Position{Log: 5, Sum: 6, Seq: 7}, Bytes: []byte("start")}
+var start = store.Image{At: store.Position{Log: 5, Sum: 6, Seq: 7}, Bytes: []byte("start")}
 
-// openOrdered opens a log that has begun.
-func openOrdered(t *testing.T, client redis.UniversalClient, options Options, keep time.Duration) store.Log {
+// begun opens a log that has begun.
+func begun(t *testing.T, client redis.UniversalClient, options Options, keep time.Duration) store.Log {
 	t.Helper()
-	options.Prefix = "ordered"
+	options.Prefix = "test"
 	if options.Timeout == 0 {
 		options.Timeout = 10 * time.Second // the machine may be busy
 	}
@@ -31,10 +31,10 @@ func openOrdered(t *testing.T, client redis.UniversalClient, options Options, ke
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	if err := l.Begin(t.Context(), 0, orderedStart); err != nil {
+	if err := l.Begin(t.Context(), 0, start); err != nil {
 		t.Fatal(err)
 	}
-	orderedNumbers(t, l) // so that the server knows the script
+	numbersOf(t, l) // so that the server knows the script
 	return l
 }
 
@@ -49,10 +49,10 @@ func clientOf(t *testing.T, address string) *redis.Client {
 	return client
 }
 
-// numbers returns the numbers of all entries that the log has.
-func orderedNumbers(t *testing.T, l store.Log) (all []int64) {
+// numbersOf returns the numbers of all entries that the log has.
+func numbersOf(t *testing.T, l store.Log) (all []int64) {
 	t.Helper()
-	news, err := l.Read(t.Context(), orderedStart.At, 0, 0)
+	news, err := l.Read(t.Context(), start.At, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,55 +63,55 @@ func orderedNumbers(t *testing.T, l store.Log) (all []int64) {
 }
 
 // What the server refuses is not written; and it is said so.
-func TestOrderedRefused(t *testing.T) {
+func TestRefused(t *testing.T) {
 	server := redistest.Start(t)
-	l := openOrdered(t, clientOf(t, server.Addr()), Options{}, 0)
+	l := begun(t, clientOf(t, server.Addr()), Options{}, 0)
 	for name, commands := range map[string][2][]any{
 		"it has no memory": {{"config", "set", "maxmemory", "1"}, {"config", "set", "maxmemory", "0"}},
 		"it is a replica":  {{"replicaof", "127.0.0.1", "1"}, {"replicaof", "no", "one"}},
 		"nobody may write": {{"acl", "setuser", "default", "-evalsha"}, {"acl", "setuser", "default", "+evalsha"}},
 	} {
 		server.Do(commands[0]...)
-		if _, err := l.Append(t.Context(), orderedStart.At, oneEntry(1)); !errors.Is(err, store.ErrNotWritten) || errors.Is(err, store.ErrLost) {
+		if _, err := l.Append(t.Context(), start.At, oneEntry(1)); !errors.Is(err, store.ErrNotWritten) || errors.Is(err, store.ErrLost) {
 			t.Errorf("%s: error %v", name, err)
 		}
 		server.Do(commands[1]...)
-		if all := orderedNumbers(t, l); len(all) != 0 {
+		if all := numbersOf(t, l); len(all) != 0 {
 			t.Errorf("%s: written are %v", name, all)
 		}
 	}
 	server.Do("script", "flush")
-	if _, err := l.Append(t.Context(), orderedStart.At, oneEntry(1)); err != nil {
+	if _, err := l.Append(t.Context(), start.At, oneEntry(1)); err != nil {
 		t.Error(err)
 	}
 }
 
 // An append without an answer may be there, and is not sent again behind the caller's back.
-func TestOrderedReplyLost(t *testing.T) {
+func TestReplyLost(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
-	l := openOrdered(t, clientOf(t, proxy.Addr()), Options{}, 0)
+	l := begun(t, clientOf(t, proxy.Addr()), Options{}, 0)
 	proxy.Set(redistest.Faults{Close: 1})
-	_, err := l.Append(t.Context(), orderedStart.At, oneEntry(1))
+	_, err := l.Append(t.Context(), start.At, oneEntry(1))
 	if err == nil || errors.Is(err, store.ErrNotWritten) {
 		t.Errorf("error %v", err)
 	}
 	proxy.Set(redistest.Faults{})
-	redistest.Eventually(t, "the entry", func() bool { return len(orderedNumbers(t, l)) > 0 })
-	if all := orderedNumbers(t, l); len(all) != 1 {
+	redistest.Eventually(t, "the entry", func() bool { return len(numbersOf(t, l)) > 0 })
+	if all := numbersOf(t, l); len(all) != 1 {
 		t.Errorf("written are %v", all)
 	}
 }
 
 // A server that stands still holds nobody longer than the context, and writes late.
-func TestOrderedStandsStill(t *testing.T) {
+func TestStandsStill(t *testing.T) {
 	server := redistest.Start(t)
-	l := openOrdered(t, clientOf(t, server.Addr()), Options{}, 0)
+	l := begun(t, clientOf(t, server.Addr()), Options{}, 0)
 	server.Pause()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := l.Append(ctx, orderedStart.At, oneEntry(1))
+	_, err := l.Append(ctx, start.At, oneEntry(1))
 	if err == nil || errors.Is(err, store.ErrNotWritten) {
 		t.Errorf("error %v", err)
 	}
@@ -119,12 +119,12 @@ func TestOrderedStandsStill(t *testing.T) {
 		t.Errorf("the append took %v", took)
 	}
 	server.Resume()
-	redistest.Eventually(t, "the late entry", func() bool { return len(orderedNumbers(t, l)) == 1 })
+	redistest.Eventually(t, "the late entry", func() bool { return len(numbersOf(t, l)) == 1 })
 }
 
 // All keys end when nobody uses the log for the time that it is kept, and pieces of an image that
 // nobody sees soon.
-func TestOrderedKeys(t *testing.T) {
+func TestKeys(t *testing.T) {
 	client := clientOf(t, redistest.Start(t).Addr())
 	lives := func(want func(key string, left time.Duration) bool) {
 		t.Helper()
@@ -133,17 +133,17 @@ func TestOrderedKeys(t *testing.T) {
 			t.Errorf("keys %v, error %v", keys, err)
 		}
 		for _, key := range keys {
-			if left := client.PTTL(t.Context(), key).Val(); !strings.HasPrefix(key, "{ordered}:ratelimit:3:") || !want(key, left) {
+			if left := client.PTTL(t.Context(), key).Val(); !strings.HasPrefix(key, "{test}:ratelimit:") || !want(key, left) {
 				t.Errorf("%s lives for %v", key, left)
 			}
 		}
 	}
-	l := openOrdered(t, client, Options{}, time.Hour)
-	if _, err := l.Append(t.Context(), orderedStart.At, oneEntry(1)); err != nil {
+	l := begun(t, client, Options{}, time.Hour)
+	if _, err := l.Append(t.Context(), start.At, oneEntry(1)); err != nil {
 		t.Fatal(err)
 	}
 	lives(func(_ string, left time.Duration) bool { return left > 59*time.Minute && left <= time.Hour })
-	if err := l.(*orderedLog).stage(t.Context(), "{ordered}:ratelimit:3:meta:image:x", []byte("x")); err != nil {
+	if err := l.(*Log).stage(t.Context(), l.(*Log).keys[keyMeta]+":image:x", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	lives(func(key string, left time.Duration) bool {
@@ -152,18 +152,18 @@ func TestOrderedKeys(t *testing.T) {
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	l = openOrdered(t, client, Options{}, 0)
-	if _, err := l.Append(t.Context(), orderedStart.At, oneEntry(1)); err != nil {
+	l = begun(t, client, Options{}, 0)
+	if _, err := l.Append(t.Context(), start.At, oneEntry(1)); err != nil {
 		t.Fatal(err)
 	}
 	lives(func(_ string, left time.Duration) bool { return left < 0 })
 }
 
 // In a Cluster all keys of a log lie in one slot.
-func TestOrderedCluster(t *testing.T) {
+func TestCluster(t *testing.T) {
 	client := redistest.Cluster(t).Client()
-	l := openOrdered(t, client, Options{}, time.Hour)
-	at := orderedStart.At
+	l := begun(t, client, Options{}, time.Hour)
+	at := start.At
 	for n := range int64(3) {
 		news, err := l.Append(t.Context(), at, oneEntry(n))
 		if err != nil {
@@ -177,45 +177,7 @@ func TestOrderedCluster(t *testing.T) {
 	if image, err := l.Load(t.Context()); err != nil || image.At != at || len(image.Bytes) != 300_000 {
 		t.Errorf("the image is of %+v with %d bytes, error %v", image.At, len(image.Bytes), err)
 	}
-	if _, err := l.Read(t.Context(), orderedStart.At, 0, 0); !errors.Is(err, store.ErrTrimmed) {
+	if _, err := l.Read(t.Context(), start.At, 0, 0); !errors.Is(err, store.ErrTrimmed) {
 		t.Errorf("read: error %v", err)
 	}
-}
-
-// BenchmarkOrderedAppend is an append by one caller beside a bare EVALSHA that adds a row.
-func BenchmarkOrderedAppend(b *testing.B) {
-	client := redis.NewClient(&redis.Options{Addr: redistest.Start(b).Addr(), ContextTimeoutEnabled: true})
-	b.Cleanup(func() { client.Close() })
-	s, err := New(b.Context(), client, Options{Prefix: "ordered", Timeout: 10 * time.Second})
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := s.Open(b.Context(), store.Options{Process: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := l.Begin(b.Context(), 0, orderedStart); err != nil {
-		b.Fatal(err)
-	}
-	b.Run("ordered", func(b *testing.B) {
-		at := orderedStart.At
-		if news, err := l.Append(b.Context(), at, oneEntry(0)); err == nil {
-			at = news.End(at)
-		}
-		for n := int64(0); b.Loop(); n++ {
-			news, err := l.Append(b.Context(), at, oneEntry(n))
-			if err != nil {
-				b.Fatal(err)
-			}
-			at = news.End(at)
-		}
-	})
-	b.Run("bare", func(b *testing.B) {
-		script := redis.NewScript("return redis.call('XADD', KEYS[1], '*', 'b', ARGV[1])")
-		for b.Loop() {
-			if err := script.Run(b.Context(), client, []string{"bare"}, "command command command").Err(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }
