@@ -261,7 +261,7 @@ func (s *shared) persist(op string) error {
 	s.rl.mu.RUnlock()
 	err := error(ErrClosed)
 	if !closed {
-		err = cmp.Or(s.replica.Fresh(background, 0), s.err())
+		err = cmp.Or(s.replica.Sync(background), s.err())
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)

@@ -62,6 +62,7 @@ func storeSetup(seed int, store ratelimit.Store) sharedoracle.Setup {
 			return rl
 		},
 		Shares: true,
+		Near:   time.Microsecond, // a write takes some nanoseconds
 		CatchUp: func(t *testing.T, rl *ratelimit.RateLimiter) {
 			if err := rl.Persist(); err != nil {
 				t.Error(err)
