@@ -170,8 +170,8 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 	rl.leaveLocked(now)
 }
 
-// passesRLocked is decideRLocked for a request of which no look at each limit is needed to say that it
-// passes. It is false for others.
+// passesRLocked is decideRLocked for a request that passes without a look at each limit. It is false
+// for others.
 func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
 	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	if !t.Account.IsShown() {
