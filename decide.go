@@ -187,8 +187,8 @@ func (rl *RateLimiter) countAsideRLocked(s *ModelStats, t *engine.Target, now ac
 	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
 }
 
-// passesRLocked is decideRLocked for a request of which no look at each limit is needed to say that it
-// passes. It is false for others.
+// passesRLocked is decideRLocked for a request that passes without a look at each limit. It is false
+// for others.
 func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
 	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	if !t.Account.IsShown() {

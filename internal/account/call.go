@@ -52,7 +52,7 @@ func (c *Call) Reset() {
 	c.ID, c.Asked, c.Model, c.Class, c.Local = ID{}, "", nil, "", nil
 	c.Tokens, c.Most, c.Cost, c.At, c.Delay = tokens.Count{}, 0, 0, Now{}, 0
 	c.HoldUntil, c.HeapIndex, c.Serial, c.Arrived, c.Ended = 0, 0, 0, false, true
-	if c.Prev != nil || c.Next != nil { // seldom: a pointer that is written costs time while the garbage collector marks
+	if c.Prev != nil || c.Next != nil { // writing a pointer costs time while the collector marks
 		c.Prev, c.Next = nil, nil
 	}
 	c.first.reset()
@@ -74,8 +74,7 @@ func (c *Call) Charges(yield func(*Charge) bool) {
 	}
 }
 
-// Len returns how many charges there are, and Charge the i-th of them: what Charges visits, for those
-// who do that with each call.
+// Len returns how many charges there are, for those who visit them on the way of each call.
 func (c *Call) Len() int {
 	if c.first.Meter == nil {
 		return 0
