@@ -95,7 +95,7 @@ type counted struct {
 	provider   Provider // of the model, as of
 	providedAt int      // this change of what tells it: see teller.providerLocked
 
-	reportedAt int64 // the instant of the last report that was sent; 0 for none
+	reports, reportedAt int64 // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
 }
 
 func auditSumOf(s audit.Sum) AuditSum {

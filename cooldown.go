@@ -30,8 +30,9 @@ const (
 // cooldown. Another cooldown never shortens one that ends later; Reset ends it. It follows the
 // wall clock, and Persist keeps it. Its cause is CauseCaller: see CooldownFor.
 //
-// A time in the past does nothing. At most Config.MaxModels models without a quota of their own
-// have a cooldown at a time; further ones are ignored. Cooldown is safe for concurrent use.
+// A time in the past does nothing, and one after April 11 of 2262, the last that int64 nanoseconds
+// reach, counts as that. At most Config.MaxModels models without a quota of their own have a
+// cooldown at a time; further ones are ignored. Cooldown is safe for concurrent use.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: cooldown.Caller})
 }

@@ -155,12 +155,28 @@ func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.mu.RUnlock()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	now, t := rl.enterLocked(req.Model)
+	now := rl.nowLocked()
+	t := rl.engine.Resolve(rl.adoptQuotaLocked(req.Model, now), req.Model)
 	if rl.checkAgeRLocked(t.Counted); req.depends(&t) {
 		now, t = rl.enterTidyLocked(req.Model)
+		rl.decideRLocked(d, req, &t, now)
+	} else {
+		rl.decideRLocked(d, req, &t, now)
+		rl.countAsideRLocked(&d.Stats, &t, now)
 	}
-	rl.decideRLocked(d, req, &t, now)
 	rl.leaveLocked(now)
+}
+
+// countAsideRLocked fills in the usage that State shows of a model, and changes nothing of that.
+func (rl *RateLimiter) countAsideRLocked(s *ModelStats, t *engine.Target, now account.Now) {
+	shows := rl.State[t.Counted]
+	if shows == nil {
+		shows = new(UsageStats)
+	}
+	var is ModelStats
+	day := dayFrom(shows.DayStart, t.Account.Quota.DayZone)
+	rl.statsRLocked(&is, t.Account.Aside(shownBy(shows), day, now, rl.span()), now)
+	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
 }
 
 // depends reports whether the decision on a request depends on what its model has used.

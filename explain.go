@@ -213,7 +213,8 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	}
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
-	rl.fillRLocked(d, &v, all, now)
+	rl.explainRLocked(d, &v, all)
+	rl.statsRLocked(&d.Stats, t.Account, now)
 	d.Model = t.Asked
 }
 

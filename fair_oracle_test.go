@@ -382,45 +382,40 @@ func (v wfqVerdict) keepsNobody() bool { return v.denied && !v.event && v.wait >
 // which it is known to be.
 func (s *wfqLife) isNext(c *wfqCall, but *wfqBook) bool {
 	for b := range c.stands {
-		if !b.pool && b != but && b.line.heads()[0].call != c {
-			return s.goesFirst(c)
+		if !b.pool && b != but && b.first() != c {
+			return false
 		}
 	}
 	return true
 }
 
-// goesFirst reports whether a call is the one that came first of those that block each other: each
-// of them waits behind another one of them, and behind nobody else.
-func (s *wfqLife) goesFirst(c *wfqCall) bool {
-	blockedBy := func(c *wfqCall) (by []*wfqCall) {
-		for b := range c.stands {
-			if b.pool {
-				continue
-			}
-			if h := b.line.heads()[0].call; h != c && !slices.Contains(by, h) {
-				by = append(by, h)
-			}
-		}
-		return by
+// first returns the call whose turn it is in the line of a model: the head; but of calls for several
+// models that would block each other, the one that came first.
+func (b *wfqBook) first() *wfqCall {
+	first := b.line.heads()[0].call
+	if _, behind := first.ahead(); behind == 0 {
+		return first
 	}
-	reach := func(from *wfqCall) []*wfqCall {
-		all := []*wfqCall{from}
-		for i := 0; i < len(all); i++ {
-			for _, h := range blockedBy(all[i]) {
-				if !slices.Contains(all, h) {
-					all = append(all, h)
-				}
-			}
-		}
-		return all
-	}
-	among := reach(c)
-	for _, other := range among {
-		if other.n < c.n || len(reach(other)) != len(among) {
-			return false
+	for _, p := range b.line.places {
+		if of, _ := p.call.ahead(); of > 0 && len(p.call.reqs) > 1 && p.call.n < first.n {
+			first = p.call
 		}
 	}
-	return len(among) > 1
+	return first
+}
+
+// ahead counts the lines of its models whose head a call is, and the others.
+func (c *wfqCall) ahead() (of, behind int) {
+	for b := range c.stands {
+		switch {
+		case b.pool:
+		case b.line.heads()[0].call == c:
+			of++
+		default:
+			behind++
+		}
+	}
+	return of, behind
 }
 
 // ready returns the calls whose turn it is in the lines of their models, which have room for them.
@@ -431,6 +426,9 @@ func (s *wfqLife) ready() (ready []*wfqCall) {
 		}
 		for _, p := range b.line.heads() {
 			c := p.call
+			if c == b.line.heads()[0].call {
+				c = b.first()
+			}
 			if !s.isNext(c, b) {
 				break
 			}

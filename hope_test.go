@@ -75,7 +75,8 @@ func reserveArrived(t *testing.T, rl *ratelimit.RateLimiter) {
 
 func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
 	t.Parallel()
-	const patience, atOnce = 2 * time.Second, time.Duration(-1)
+	// A waiter is served, refused as soon as it cannot pass, or its context ends.
+	const patience, atOnce, inVain = 2 * time.Second, time.Duration(-1), time.Duration(-2)
 	tests := []struct {
 		name  string
 		quota ratelimit.ModelQuota
@@ -83,7 +84,7 @@ func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
 		// follows.
 		before func(t *testing.T, rl *ratelimit.RateLimiter)
 		end    func(r *ratelimit.Reservation) // after a second
-		// passes is when the waiter passes; atOnce, when it is refused.
+		// passes is when the waiter passes; else fails is when it is refused, or its context ends.
 		passes time.Duration
 		fails  time.Duration
 	}{
@@ -115,16 +116,16 @@ func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
 			reserve(t, rl, "m", 1, 1)
 			rl.Cooldown("m", time.Now().Add(3*time.Second))
 		}, nil, atOnce, 0},
-		{"what is over a minute old does not count", ratelimit.ModelQuota{MaxTPM: 90}, func(t *testing.T, rl *ratelimit.RateLimiter) {
+		{"what is over a minute old may not come back", ratelimit.ModelQuota{MaxTPM: 90}, func(t *testing.T, rl *ratelimit.RateLimiter) {
 			reserve(t, rl, "m", 90, 0)
 			time.Sleep(time.Minute + 10*time.Second)
 			rl.RecordUsage("m", 89, 0)
-		}, nil, atOnce, 0},
-		{"what a reset has forgotten does not count", ratelimit.ModelQuota{MaxTPM: 90}, func(t *testing.T, rl *ratelimit.RateLimiter) {
+		}, nil, inVain, patience},
+		{"what a reset has forgotten may not come back", ratelimit.ModelQuota{MaxTPM: 90}, func(t *testing.T, rl *ratelimit.RateLimiter) {
 			reserve(t, rl, "m", 90, 0)
 			rl.Reset("m")
 			rl.RecordUsage("m", 89, 0)
-		}, nil, atOnce, 0},
+		}, nil, inVain, patience},
 	}
 	for _, tt := range tests {
 		for _, how := range sharedness {
@@ -150,7 +151,9 @@ func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
 							t.Errorf("%v after %v, want %v", err, time.Since(began), want)
 						case tt.passes >= 0 && err != nil:
 							t.Error(err)
-						case tt.passes < 0 && (!errors.As(err, &limited) || !errors.Is(err, context.DeadlineExceeded)):
+						case tt.passes == inVain && err != context.DeadlineExceeded:
+							t.Errorf("error is %v, want that of the context", err)
+						case tt.passes == atOnce && (!errors.As(err, &limited) || !errors.Is(err, context.DeadlineExceeded)):
 							t.Errorf("error is %v, want a refusal", err)
 						}
 					})

@@ -28,20 +28,12 @@ const (
 // bounded as that of all cooldowns is.
 type cooled struct {
 	told    map[string]Cause // by the counted names of their models
-	timer   *time.Timer      // looks whether one has ended; nil until there was one
-	looksAt int64            // when it does, in UnixNano
-}
-
-func (c *cooled) stop() {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.told = nil
+	looksAt int64            // the instant at which to look whether one has ended, where there are any
 }
 
 // mostSleep bounds how long the end of a cooldown is waited for at once: it follows the wall clock,
 // and timers do not.
-const mostSleep = time.Minute
+const mostSleep = int64(time.Minute)
 
 // cooledLocked tells that this limiter began a cooldown, and has its end told.
 func (t *teller) cooledLocked(a *account.Account, asked string) {
@@ -62,36 +54,34 @@ func (t *teller) cooledLocked(a *account.Account, asked string) {
 	if t.cooled.told == nil {
 		t.cooled.told = make(map[string]Cause)
 	}
-	isFirst := len(t.cooled.told) == 0
-	if t.cooled.told[a.Name] = e.Cause; isFirst || a.CoolUntil < t.cooled.looksAt {
-		t.sleepLocked(a.CoolUntil)
-	}
+	looksAt := t.looksAtRLocked()
+	t.cooled.told[a.Name] = e.Cause
+	t.cooled.looksAt = min(looksAt, lookAt(a.CoolUntil, t.rl.engine.Last()))
 }
 
-// sleepLocked looks again when the next cooldown ends.
-func (t *teller) sleepLocked(next int64) {
-	wall := t.rl.nowLocked().Wall
-	wait := min(time.Duration(max(next-wall, 0)), mostSleep)
-	if t.cooled.looksAt = wall + int64(wait); t.cooled.timer == nil {
-		t.cooled.timer = time.AfterFunc(wait, t.look)
-	} else {
-		t.cooled.timer.Reset(wait)
+// looksAtRLocked returns the instant at which lookLocked is to be called; account.Never for none.
+func (t *teller) looksAtRLocked() int64 {
+	if t == nil || len(t.cooled.told) == 0 {
+		return account.Never
 	}
+	return t.cooled.looksAt
 }
 
-// look tells which cooldowns have ended.
-func (t *teller) look() {
-	t.rl.mu.Lock()
-	ended := t.thawedLocked()
-	next := account.Never
+// lookAt returns the instant at which to look whether a cooldown has ended.
+func lookAt(until int64, now account.Now) int64 {
+	return now.Instant + min(max(until-now.Wall, 0), mostSleep)
+}
+
+// lookLocked tells which cooldowns have ended, where it is time to look.
+func (t *teller) lookLocked(now account.Now) {
+	if t.looksAtRLocked() > now.Instant {
+		return
+	}
+	t.pendLocked(t.thawedLocked())
+	t.cooled.looksAt = account.Never
 	for name := range t.cooled.told {
-		next = min(next, t.rl.engine.Account(name).CoolUntil)
+		t.cooled.looksAt = min(t.cooled.looksAt, lookAt(t.rl.engine.Account(name).CoolUntil, now))
 	}
-	if next != account.Never {
-		t.sleepLocked(next)
-	}
-	t.rl.mu.Unlock()
-	t.tell(ended)
 }
 
 // thawedLocked returns the events of all told cooldowns that have ended, sorted by name.

@@ -132,7 +132,7 @@ type RateLimiter struct {
 	shared  *shared        // nil where no other process has a part in the quota
 	engine  *engine.Engine // all that is decided by; nil in a zero RateLimiter until it is needed
 	clock   clock.Clock
-	timer   *time.Timer  // has the engine advance; nil until something has to happen by itself
+	timer   *time.Timer  // wakes the limiter; nil until something has to happen by itself
 	firesAt int64        // the instant for which it is set; account.Never where it is not
 	zoned   account.Span // as long as the wall clock is in it, the engine knows the days of all zones
 	seen    seen         // the maps Quotas and State as the engine knows them

@@ -12,6 +12,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -48,12 +49,12 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 		return err
 	}
 	is.traits = store.TraitsOf(log)
-	if l, ok := log.(interface {
+	if from, ok := log.(interface {
 		Learned() map[string]state.Answers
-	}); ok { // by processes of an earlier version
-		rl.answers.Merge(l.Learned(), rl.mostModels())
+	}); ok { // earlier versions
+		rl.answers.Merge(from.Learned(), rl.mostModels())
 	}
-	rl.shared = is
+	rl.shared, rl.firesAt = is, account.Never
 	is.replica, err = replica.Open(ctx, replica.Options{
 		Log: log, Process: is.process, Lock: &rl.mu,
 		Observer: observer{rl}, Swapped: is.swappedLocked, Next: is.nextLocked,
@@ -73,15 +74,12 @@ func newProcess() int64 {
 	return int64(binary.LittleEndian.Uint64(b[:])>>1 | 1)
 }
 
-// leaseOf returns what Config.LeaseTTL stands for.
+// leaseOf returns what Config.LeaseTTL stands for, within what a log may say.
 func leaseOf(ttl time.Duration) time.Duration {
-	switch {
-	case ttl == 0:
+	if ttl == 0 {
 		return 10 * time.Second
-	case ttl < 100*time.Millisecond:
-		return 100 * time.Millisecond
 	}
-	return ttl
+	return min(max(ttl, 100*time.Millisecond), fleet.LongestLease)
 }
 
 // close ends the part of the limiter. Its slots and places in line are free then.
@@ -231,6 +229,10 @@ func (s *shared) send() {
 			s.replica.Do(background, c)
 		}
 	}
+	s.rl.mu.Lock()
+	s.rl.teller.pendLocked(s.rl.teller.thawedLocked())
+	s.rl.leaveLocked(s.rl.nowLocked())
+	s.rl.mu.Unlock()
 	s.rl.teller.flush()
 }
 

@@ -203,21 +203,25 @@ func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
 	rl.teller.recorded(model, used, cost)
 }
 
-// reportEvery is how long a report of a model stands for others with the same limits: each process
-// hears all of them.
-const reportEvery = int64(500 * time.Millisecond)
+// All processes hear each report on a model: so this one sends one in reportEvery, and a few that
+// come together.
+const (
+	reportEvery    = int64(500 * time.Millisecond)
+	reportsAtATime = 10
+)
 
-// observeLocked has a report sent that may say something new.
+// observeLocked has a report sent, unless there were many of late.
 func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.Now) {
 	if r.Limits == (observation.Limits{}) {
 		return
 	}
 	if a := t.Account; a.Name != "" && !r.Refused {
 		is := s.rl.localLocked(a)
-		if is.reportedAt != 0 && now.Instant-is.reportedAt < reportEvery {
+		if is.reports = max(is.reports-(now.Instant-is.reportedAt), 0); is.reports > (reportsAtATime-1)*reportEvery {
+			is.reportedAt = now.Instant
 			return
 		}
-		is.reportedAt = now.Instant
+		is.reports, is.reportedAt = is.reports+reportEvery, now.Instant
 	}
 	name := engine.Name{Asked: strings.Clone(t.Asked), Counted: t.Counted}
 	s.putLocked(engine.Observe{Name: name, Span: s.rl.span(), Report: *r})

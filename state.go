@@ -59,6 +59,7 @@ func (rl *RateLimiter) readyLocked() {
 // nowLocked reads the clock, and tells the engine the days and months that last.
 func (rl *RateLimiter) nowLocked() account.Now {
 	if rl.shared != nil {
+		rl.clock.Sync() // which tells the times of this process
 		return rl.shared.now()
 	}
 	rl.readyLocked()
@@ -143,9 +144,9 @@ func (rl *RateLimiter) lookRLocked(model string) (now account.Now, t engine.Targ
 		return now, t, false
 	}
 	counted := rl.nameRLocked(model)
-	stats := rl.State[counted]
+	stats, exists := rl.State[counted]
 	if stats == nil {
-		if t, ok = rl.engine.Find(counted, model); !ok || t.Account.IsShown() {
+		if t, ok = rl.engine.Find(counted, model); !ok || exists || t.Account.IsShown() {
 			return now, t, false
 		}
 	} else {
@@ -185,6 +186,15 @@ func (rl *RateLimiter) enterLocked(model string) (now account.Now, t engine.Targ
 // adoptLocked has the engine know what the program says of a model, and returns the name under
 // which that is counted.
 func (rl *RateLimiter) adoptLocked(model string, now account.Now) (counted string) {
+	counted = rl.adoptQuotaLocked(model, now)
+	if rl.shared == nil {
+		rl.adoptStatsLocked(counted, now)
+	}
+	return counted
+}
+
+// adoptQuotaLocked is adoptLocked for the quota alone.
+func (rl *RateLimiter) adoptQuotaLocked(model string, now account.Now) (counted string) {
 	if rl.shared != nil {
 		return rl.nameRLocked(model)
 	}
@@ -193,7 +203,6 @@ func (rl *RateLimiter) adoptLocked(model string, now account.Now) (counted strin
 	if q, own := rl.Quotas[counted]; own {
 		rl.noticeLocked(counted, q, now)
 	}
-	rl.adoptStatsLocked(counted, now)
 	return counted
 }
 
@@ -301,20 +310,21 @@ func (rl *RateLimiter) localLocked(a *account.Account) *local {
 // leaveLocked ends what a method that changed something began: those that were served or refused
 // learn of it, and the engine is called again when it has to be.
 func (rl *RateLimiter) leaveLocked(now account.Now) {
-	if rl.shared != nil {
-		return
-	}
-	if rl.engine.HasDone() {
-		for _, w := range rl.engine.Done() {
-			w.Local.(*waiter).endLocked(w)
+	due := rl.teller.looksAtRLocked()
+	if rl.shared == nil {
+		if rl.engine.HasDone() {
+			for _, w := range rl.engine.Done() {
+				w.Local.(*waiter).endLocked(w)
+			}
 		}
+		due = min(due, rl.engine.Due())
 	}
-	if due := rl.engine.Due(); due != rl.firesAt {
+	if due != rl.firesAt {
 		rl.sleepLocked(due, now)
 	}
 }
 
-// sleepLocked has the engine advance at an instant.
+// sleepLocked has the timer fire at an instant.
 func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
 	rl.firesAt = due
 	switch {
@@ -328,14 +338,17 @@ func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
 	}
 }
 
-// wake has the engine advance when the timer fires.
+// wake has happen what is due when the timer fires.
 func (rl *RateLimiter) wake() {
 	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
 	rl.firesAt = account.Never
-	rl.engine.Advance(now)
+	if rl.shared == nil {
+		rl.engine.Advance(now)
+	}
+	rl.teller.lookLocked(now)
 	rl.leaveLocked(now)
 }
 

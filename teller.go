@@ -281,7 +281,7 @@ func (t *teller) close() {
 			}
 		}
 	}
-	t.cooled.stop()
+	t.cooled.told = nil
 	t.outlet.Close()
 	t.rl.mu.Unlock()
 	t.flush()

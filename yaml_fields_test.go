@@ -237,21 +237,40 @@ func TestCooldownsArePersisted(t *testing.T) {
 	}
 }
 
-// A limiter that cannot express a cooldown in its file stores the last instant
-// that it can.
+// A cooldown ends at the last instant of int64 nanoseconds at the latest. So it does where a file
+// has a later one, as those of before had.
 func TestCooldownsOfFarYears(t *testing.T) {
-	years := map[string]int{"yaml": 9999, "sqlite": 2262}
+	last := time.Unix(0, math.MaxInt64)
 	for _, backend := range fieldsBackends {
-		year := years[backend]
-		path := filepath.Join(t.TempDir(), "state")
-		writer, reader := fieldsLimiter(t, backend, path), fieldsLimiter(t, backend, path)
-		writer.setCooldowns(map[string]state.Cooldown{"m": {Until: time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC)}})
-		if err := errors.Join(writer.Persist(), reader.Load()); err != nil {
-			t.Fatal(err)
+		for _, until := range []time.Time{last.Add(-1), last, last.Add(1), time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC)} {
+			want := until
+			if want.After(last) {
+				want = last
+			}
+			path := filepath.Join(t.TempDir(), "state")
+			writer, reader := fieldsLimiter(t, backend, path), fieldsLimiter(t, backend, path)
+			writer.Cooldown("m", until)
+			if got := writer.Stats("m").CooldownUntil; !got.Equal(want) {
+				t.Errorf("%s: a cooldown until %v is shown to end at %v", backend, until, got)
+			}
+			if err := errors.Join(writer.Persist(), reader.Load()); err != nil {
+				t.Fatal(err)
+			}
+			if got := reader.Stats("m").CooldownUntil; !got.Equal(want) {
+				t.Errorf("%s: a cooldown until %v is loaded as one until %v", backend, until, got)
+			}
 		}
-		if got := reader.cooldowns()["m"].Until.UTC(); got.Year() != year {
-			t.Errorf("%s: loaded %v", backend, got)
-		}
+	}
+	path := filepath.Join(t.TempDir(), "state")
+	rl := fieldsLimiter(t, "yaml", path)
+	if err := os.WriteFile(path, []byte("cooldowns:\n  m:\n    until: 9999-12-31T23:59:59.999999999Z\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := rl.Load(); err != nil {
+		t.Fatal(err)
+	}
+	if got := rl.Stats("m").CooldownUntil; !got.Equal(last) {
+		t.Errorf("a cooldown of the year 9999 is loaded as one until %v", got)
 	}
 }
 

@@ -37,10 +37,10 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 
 func (l *Log) append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {
 	place := placeOf(after)
-	args := append(make([]any, 0, 11), place.text(), place.log, place.seq, place.low, place.hash, pageRows, l.keepFor())
-	if n := int64(len(batch)); n > 0 {
-		next := strconv.FormatInt(after.Seq+n, 10)
-		args = append(args, n, encodeRow(batch), place.log+":"+next+":", next)
+	args := append(make([]any, 0, 7), place.text(), l.keepFor(), pageRows)
+	if n := len(batch); n > 0 {
+		next := strconv.FormatInt(after.Seq+int64(n), 10)
+		args = append(args, encodeRow(batch), n, next, place.log+":"+next+":")
 	}
 	keys := l.keys[:ownKeys]
 	if l.isKeepDue() {
@@ -79,7 +79,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.
 func (l *Log) await(ctx context.Context, after store.Position, most time.Duration) (bool, error) {
 	block := max(most, time.Millisecond)
 	// The server may keep the connection for as long as it blocks, also when the caller has gone.
-	return within(ctx, block+l.store.options.Timeout, l.closing.Done(), func(ctx context.Context) (bool, error) {
+	return within(ctx, block+l.store.options.Timeout, l.crew, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), block+l.store.options.Timeout)
 		defer cancel()
 		command := once{redis.NewCmd(ctx, "xread", "count", 1, "block", block.Milliseconds(),

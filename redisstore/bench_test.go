@@ -1,9 +1,6 @@
 package redisstore
 
 import (
-"context"
-"strconv"
-
 	"testing"
 	"time"
 
@@ -33,7 +30,7 @@ func BenchmarkAppend(b *testing.B) {
 	batch := []store.Entry{{Process: 1, Command: make([]byte, 24)}}
 	row := string(encodeRow(batch))
 	empty, add := redis.NewScript("return 1"), redis.NewScript("return redis.call('XADD', KEYS[1], '*', 'b', ARGV[1])")
-	var took [6]time.Duration
+	var took [3]time.Duration
 	turn := func(i int, call func() error) {
 		began := time.Now()
 		for range 20 {
@@ -46,27 +43,6 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		turn(0, func() error { return empty.Run(ctx, client, nil).Err() })
 		turn(1, func() error { return add.Run(ctx, client, []string{"bare"}, row).Err() })
-		turn(3, func() error {
-			_, err := within(ctx, time.Second, nil, func(ctx context.Context) (any, error) { return empty.Run(ctx, client, nil).Result() })
-			return err
-		})
-		turn(4, func() error {
-			c, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			return empty.Run(c, client, nil).Err()
-		})
-		turn(5, func() error {
-			n++
-			batch[0].N = n
-			place := placeOf(at)
-			next := strconv.FormatInt(at.Seq+1, 10)
-			args := []any{place.text(), place.log, place.seq, place.low, place.hash, 256, 0, 1, encodeRow(batch), place.log+":"+next+":", next}
-			r, err := l.(*Log).eval(ctx, appendScript, l.(*Log).keys[:3], args)
-			if err != nil { return err }
-			news, err := decodePage(at, r, batch)
-			at = news.End(at)
-			return err
-		})
 		turn(2, func() error {
 			n++
 			batch[0].N = n
@@ -78,5 +54,4 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(took[2])/float64(b.N)/20, "append-ns")
 	b.ReportMetric(float64(took[2])/float64(took[0]), "x-empty")
 	b.ReportMetric(float64(took[2])/float64(took[1]), "x-add")
-	for i := 3; i < 6; i++ { b.ReportMetric(float64(took[i])/float64(took[0]), "x"+strconv.Itoa(i)) }
 }

@@ -29,46 +29,12 @@ func isAnswer(err error) (is, passes bool) {
 	return true, false
 }
 
-// within calls f, and returns when most has gone by, or ctx or closed has ended, at the latest. f
-// runs in a goroutine of its own: go-redis heeds the deadline of a context at best, and never its
-// end.
-func within[T any](ctx context.Context, most time.Duration, closed <-chan struct{}, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := f(ctx)
-		done <- result{value, err}
-	}()
-	var none T
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-closed:
-		return none, errClosed
-	case <-ctx.Done():
-	}
-	select { // what f says tells more
-	case r := <-done:
-		return r.value, r.err
-	case <-time.After(lastWords):
-		return none, ctx.Err()
-	}
-}
-
-// lastWords is how long a call that has no more time waits for the error of the client.
-const lastWords = 5 * time.Millisecond
-
 // ask calls f for one step of an operation. Answers that pass are asked for again, as long as
 // Options.Timeout lasts.
 func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
 	s := l.store
 	for end, pause := time.Now().Add(s.options.Timeout), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		value, err := within(ctx, time.Until(end), l.closing.Done(), f)
+		value, err := within(ctx, time.Until(end), l.crew, f)
 		if err == nil {
 			return value, nil
 		}
@@ -83,12 +49,12 @@ func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error))
 }
 
 // patiently calls f until it succeeds, for Options.OpenTimeout at most, unless it fails for good.
-func patiently[T any](ctx context.Context, s *Store, closed <-chan struct{}, f func(context.Context) (T, error)) (T, error) {
+func patiently[T any](ctx context.Context, s *Store, c *crew, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.OpenTimeout)
 	defer cancel()
 	var cause error // the last one that tells something
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		value, err := within(ctx, max(s.options.Timeout, time.Second), closed, f)
+		value, err := within(ctx, max(s.options.Timeout, time.Second), c, f)
 		if err == nil || isFinal(err) {
 			return value, err
 		}
@@ -119,9 +85,15 @@ const explainFor = 15 * time.Millisecond
 
 // explain returns why there was no answer in time, if the server cannot be connected to: go-redis
 // tries that again and again, and then says that the time was over. It returns other errors as they
-// are, and that one if the call ended for its caller.
+// are. Whatever says that the time was over is context.DeadlineExceeded, too.
 func (s *Store) explain(ctx context.Context, err error) error {
-	if !isTimeout(err) || ctx.Err() != nil {
+	if !isTimeout(err) {
+		return err
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	if ctx.Err() != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainFor)

@@ -77,12 +77,15 @@ func (s *Store) examine(ctx context.Context) error {
 		warn("the client reads from replicas, which may not have what was written: " +
 			"unset ReadOnly, RouteByLatency and RouteRandomly in its options")
 	}
-	_, err := patiently(ctx, s, nil, func(ctx context.Context) (string, error) { return s.client.Ping(ctx).Result() })
+	asking, stop := context.WithCancel(context.Background())
+	defer stop()
+	c := newCrew(asking.Done())
+	_, err := patiently(ctx, s, c, func(ctx context.Context) (string, error) { return s.client.Ping(ctx).Result() })
 	if err != nil {
 		return err
 	}
 	info := func(section string) (string, error) {
-		return within(ctx, s.options.OpenTimeout, nil, func(ctx context.Context) (string, error) {
+		return within(ctx, s.options.OpenTimeout, c, func(ctx context.Context) (string, error) {
 			return s.client.Info(ctx, section).Result()
 		})
 	}

@@ -23,6 +23,7 @@ type Log struct {
 
 	closing  context.Context
 	stop     context.CancelFunc
+	crew     *crew
 	keepAt   atomic.Int64 // when the keys are to be kept anew, in UnixNano
 	reportAt atomic.Int64 // when missing replicas may be reported again
 
@@ -65,6 +66,7 @@ var errClosed = errors.New("the log is closed")
 func newLog(s *Store, o store.Options) *Log {
 	l := &Log{store: s, options: o, keys: keysOf(s.options.Prefix)}
 	l.closing, l.stop = context.WithCancel(context.Background())
+	l.crew = newCrew(l.closing.Done())
 	return l
 }
 

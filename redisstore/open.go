@@ -23,7 +23,7 @@ var (
 
 // enter keeps programs of the layout before out, or takes over the log that they have.
 func (l *Log) enter(ctx context.Context) error {
-	status, err := patiently(ctx, l.store, l.closing.Done(), func(ctx context.Context) (any, error) {
+	status, err := patiently(ctx, l.store, l.crew, func(ctx context.Context) (any, error) {
 		return l.eval(ctx, enterScript, l.keys[ownKeys:], []any{l.keepFor()})
 	})
 	switch {

@@ -88,11 +88,17 @@ func (a *Account) IsPool() bool { return state.IsPool(a.Name) }
 // SetQuota says which quota limits the account; known is false where none does. zone is that of
 // the quota's day, and may be nil where it names none.
 func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span int64) {
-	a.Refresh(now, span)
-	a.Quota = q
-	a.Traits = a.Traits&(Cools|Reported|Reserved) | traitsOf(&q, known, zone)
+	traits := traitsOf(&q, known, zone)
 	zone = dayZone(&q, zone)
-	if a.Day.zone != zone {
+	byHand := !a.mirrorsEntries()
+	if !byHand && ((a.Traits|traits)&Paces != 0 || a.Day.zone != zone) { // else what has expired may stay shown
+		a.Refresh(now, span)
+	}
+	a.Quota, a.Traits = q, a.Traits&(Cools|Reported|Reserved)|traits
+	switch {
+	case byHand: // what is shown is adopted before anything looks at it
+		a.Day.zone = zone
+	case a.Day.zone != zone:
 		a.Day.rezone(zone, now.Wall)
 	}
 	a.repace(now, span)

@@ -58,6 +58,19 @@ func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span i
 	}
 }
 
+// Aside returns an account that counts what a usage shows which was made by hand, and leaves the
+// usage as it is. It has the quota of a, and nothing else of it.
+func (a *Account) Aside(u *Usage, day Span, now Now, span int64) *Account {
+	is := New("")
+	is.SetQuota(a.Quota, !a.Has(Unknown), a.Day.zone, now, span)
+	shows := *u
+	if u == a.usage && u.DayCount != a.dayWas && u.DayCount <= 0 {
+		shows.DayTokens = 0 // as in AdoptPrepared
+	}
+	is.Adopt(&shows, day, now, span, func(func(*Call) bool) {}, nil)
+	return is
+}
+
 // readopt finds the charge again among the entries that its meter has taken over.
 func (c *Charge) readopt(now Now) {
 	m := c.Meter

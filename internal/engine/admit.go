@@ -152,7 +152,7 @@ func (e *Engine) findPlaces(items []verdict.Item, reqs []Request, now account.No
 			continue
 		}
 		if free--; free < 0 {
-			items[i].Full, items[i].PlaceIn = true, e.placeIn(now)
+			items[i].Full, items[i].PlaceIn = true, e.placeIn(beside, now)
 		}
 	}
 }

@@ -51,6 +51,9 @@ func (e *Engine) Of(process int64) (calls, waiters []account.ID) {
 	return calls, waiters
 }
 
+// Named returns how many open calls and waiters there are that commands have made.
+func (e *Engine) Named() (calls, waiters int) { return len(e.open.byID), len(e.waiters) }
+
 // Look serves those that may pass after Withhold or Sleep has changed something.
 func (e *Engine) Look(anywhere bool, now account.Now) {
 	if anywhere {

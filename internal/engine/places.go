@@ -107,17 +107,32 @@ func (e *Engine) isIdle(a *account.Account, now account.Now) bool {
 	return (a.Quota.MaxRPD == 0 || requests == 0) && (a.Quota.MaxTPD == 0 || tokens == 0)
 }
 
-// placeIn guesses how long there will be no place: until the model that was used least recently may
-// be idle. It is at most the span of the minute, because who asks then asks again; 0 stands for no
-// guess.
-func (e *Engine) placeIn(now account.Now) int64 {
-	a := e.places.first
-	if a == nil || a.InFlight > 0 && a.LimitsSlots() {
+// placeIn returns how long there will be no place for a model beside those of a batch: until the
+// first of those that were used least recently is idle. Who needs several asks again then. 0 stands
+// for as long as it takes until a call ends.
+func (e *Engine) placeIn(beside []*account.Account, now account.Now) (soonest int64) {
+	looks := 0
+	for a := e.places.first; a != nil && looks < mostLooks; a = a.Place.Next {
+		looks++
+		if in := e.idleIn(a, now); in > 0 && (soonest == 0 || in < soonest) && !contains(beside, a) {
+			soonest = in
+		}
+	}
+	return soonest
+}
+
+// idleIn returns how long it takes until a model is idle, if nobody waits for it then; 0 where it
+// is, or where no time says that.
+func (e *Engine) idleIn(a *account.Account, now account.Now) (wait int64) {
+	if a.InFlight > 0 && a.LimitsSlots() {
 		return 0
 	}
-	last, ok := a.LastAt()
-	if !ok || last+e.span+1 <= now.Instant {
-		return e.span + 1
+	if last, ok := a.LastAt(); ok {
+		wait = max(last+e.span+1-now.Instant, 0)
 	}
-	return last + e.span + 1 - now.Instant
+	requests, tokens, end := a.DayUsed(now.Wall)
+	if a.Quota.MaxRPD != 0 && requests != 0 || a.Quota.MaxTPD != 0 && tokens != 0 {
+		wait = max(wait, end-now.Wall)
+	}
+	return wait
 }

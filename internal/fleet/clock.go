@@ -31,7 +31,7 @@ func (c *clock) read(s store.Stamp) int64 {
 // less than the last entry, cannot tell a jump of the store's clock from a pause: then the time
 // stays.
 func (c *clock) date(e *store.Entry) account.Now {
-	at, expected := c.read(e.Stamp), max(c.last.Instant, e.Expect)
+	at, expected := c.read(e.Stamp), max(c.last.Instant, e.Expect, 1)
 	switch ahead := at - expected; {
 	case ahead > Slack && e.Expect < c.last.Instant:
 		at = expected
@@ -39,6 +39,6 @@ func (c *clock) date(e *store.Entry) account.Now {
 		c.shift -= ahead
 		at = expected
 	}
-	c.last = account.Now{Instant: max(at, c.last.Instant, 1), Wall: max(e.Stamp.Wall, 1)}
+	c.last = account.Now{Instant: max(at, c.last.Instant), Wall: max(e.Stamp.Wall, 1)}
 	return c.last
 }

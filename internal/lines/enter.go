@@ -74,14 +74,34 @@ func (l *Lines) stand(c *Candidate, now account.Now) bool {
 		w.Denied, w.By = c.Verdict, c
 	}
 	l.host.Join(c, now)
+	heads := l.heads(c)
 	l.join(c)
 	c.noteScarce()
-	for _, p := range c.models() {
+	for i, p := range c.models() {
 		if class.Reserves || c.isNext() {
 			l.mark(p.line)
 		}
+		if was := heads[i]; was != nil && p.line.head() != was { // others may pass it where it is still the head
+			for _, other := range was.models() {
+				l.mark(other.line)
+			}
+		}
 	}
 	return true
+}
+
+// heads returns the head of the line of each model of a candidate that comes, where that waits for
+// several models; nil for none.
+func (l *Lines) heads(c *Candidate) []*Candidate {
+	heads := make([]*Candidate, len(c.Items))
+	for i := range c.Items {
+		if g := l.of[c.Items[i].Account]; g != nil && !g.isPool {
+			if heads[i] = g.head(); heads[i] != nil && len(heads[i].models()) < 2 {
+				heads[i] = nil
+			}
+		}
+	}
+	return heads
 }
 
 // join puts a candidate into the lines of all its accounts.
@@ -225,6 +245,7 @@ func (l *Lines) leaveLines(c *Candidate, now account.Now) {
 		case g.queue.Len() == 0:
 			l.resting.remove(g)
 			delete(l.of, g.account)
+			l.MarkNeedy() // a model that nobody waits for may make a place
 		case leads:
 			l.mark(g)
 		}

@@ -106,6 +106,11 @@ func (l *Lines) Read(r *wire.Reader, asks Asks, accounts []*account.Account, cla
 	for _, c := range in.standing {
 		if slices.ContainsFunc(c.places, func(p place) bool { return p.line == nil }) {
 			r.Fail("waiter that is not in the line of an account")
+			return
+		}
+		if c.isTorn() {
+			c.torn = true
+			l.torn = append(l.torn, c)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package lines
 
 import (
+	"slices"
+
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -30,18 +32,14 @@ func (g *line) head() *Candidate {
 	return nil
 }
 
-// isNext reports whether a candidate is next in the line: at its head, the first of its class
-// behind others that yield, or before one that waits for several models and came later.
-func (g *line) isNext(p *place, c *Candidate) bool {
+// isNext reports whether a candidate is next in the line: at its head, or the first of its class
+// behind others that yield.
+func (g *line) isNext(p *place) bool {
 	head := g.queue.Head()
 	switch {
 	case head == p.entry:
 		return true
-	case head == nil || !p.entry.IsAwake():
-		return false
-	case isBefore(c, head.Value):
-		return true
-	case g.queue.Classes() < 2:
+	case head == nil || !p.entry.IsAwake() || g.queue.Classes() < 2:
 		return false
 	}
 	for _, e := range g.queue.Heads() {
@@ -55,39 +53,45 @@ func (g *line) isNext(p *place, c *Candidate) bool {
 	return false
 }
 
-// isBefore reports whether a candidate goes before another one although that is the head of a
-// line: both wait for several models, and those go by their arrival. Else two of different classes
-// could each be the head of a line in which the other one waits.
-func isBefore(c, head *Candidate) bool {
-	return len(c.models()) > 1 && len(head.models()) > 1 && c.Waiter.Seq < head.Waiter.Seq
-}
-
-// overtaker returns the candidate that goes before the head of the line, which waits for several
-// models and is not next in all their lines; nil for none.
-func (g *line) overtaker(head *Candidate) *Candidate {
-	if len(head.models()) < 2 || head.isNext() {
-		return nil
+// turn returns the candidate whose turn it is in the line: mostly the head. One that waits for
+// several models and is not next in all their lines has those go first that came before it, wait
+// for several models, too, and are next in the line of one. Else two of different classes could each
+// be the head of a line in which the other one waits.
+func (g *line) turn() *Candidate {
+	first := g.head()
+	if first == nil || len(first.models()) < 2 || first.leadsAll() {
+		return first
 	}
 	for e := range g.queue.All() {
-		if c := e.Value; isBefore(c, head) && c.isNext() {
-			return c
+		if c := e.Value; e.IsAwake() && len(c.models()) > 1 && c.Waiter.Seq < first.Waiter.Seq && c.leadsAny() {
+			first = c
 		}
 	}
-	return nil
+	return first
+}
+
+// leadsAll reports whether the candidate is next in the lines of all its models.
+func (c *Candidate) leadsAll() bool {
+	return !slices.ContainsFunc(c.models(), func(p place) bool { return !p.line.isNext(&p) })
+}
+
+// leadsAny reports whether the candidate is next in the line of one of its models.
+func (c *Candidate) leadsAny() bool {
+	return slices.ContainsFunc(c.models(), func(p place) bool { return p.line.isNext(&p) })
 }
 
 // leads reports whether a candidate, or another one of its call, is next in the line of a pool: a
 // call does not hold itself up.
 func (g *line) leads(p *place, c *Candidate) bool {
 	head := g.head()
-	return head != nil && head.Waiter == c.Waiter || g.isNext(p, c)
+	return head != nil && head.Waiter == c.Waiter || g.isNext(p)
 }
 
-// isNext reports whether the candidate is next in the lines of all its models.
+// isNext reports whether it is the candidate's turn in the lines of all its models.
 func (c *Candidate) isNext() bool {
 	models := c.models()
 	for i := range models {
-		if !models[i].line.isNext(&models[i], c) {
+		if p := &models[i]; p.line.turn() != c && (p.line.head() == c || !p.line.isNext(p)) {
 			return false
 		}
 	}

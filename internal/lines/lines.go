@@ -41,6 +41,7 @@ type Lines struct {
 	models, pools fifo    // that are to be served
 	fresh         []*line // of models: whose next have to be woken in the lines of their pools first
 	needy         []*line // whose heads wait for a place for a model
+	torn          []*Candidate
 	resting       queue[*line]
 	patient       queue[*Waiter]
 	progress      int // rises with each service
@@ -114,10 +115,15 @@ func (l *Lines) Passed(items []verdict.Item, class string) {
 	}
 }
 
-// Mark has the line of an account served: something may let its head pass.
+// Mark has the line of an account served: something may let its head pass. What takes room in a
+// pool may have it deny one that sleeps there, which comes before others then.
 func (l *Lines) Mark(a *account.Account) {
-	if a.Waiting > 0 {
-		l.mark(l.of[a])
+	if a.Waiting == 0 {
+		return
+	}
+	g := l.of[a]
+	if l.mark(g); g.isPool && len(l.torn) > 0 {
+		l.markTorn(g)
 	}
 }
 

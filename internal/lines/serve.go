@@ -1,6 +1,9 @@
 package lines
 
 import (
+	"cmp"
+	"slices"
+
 	"dappco.re/go/core/go-ratelimit/internal/account"
 )
 
@@ -59,12 +62,9 @@ func (l *Lines) isWornOut(w *Waiter) bool {
 // serveLine tries the head of a line and, where that yields, the heads of its other classes. It
 // reports whether the line has changed.
 func (l *Lines) serveLine(g *line, now account.Now) (changed bool) {
-	head := g.head()
+	head := g.turn()
 	if head == nil {
 		return false
-	}
-	if c := g.overtaker(head); c != nil {
-		head = c
 	}
 	t := l.try(head, g, now)
 	if t != yields {
@@ -163,8 +163,37 @@ func (l *Lines) standInPools(c *Candidate, g *line) (t turn, waits bool) {
 			t = l.left(p.line, g, t)
 		}
 	}
+	if !c.torn && c.isTorn() {
+		c.torn = true
+		l.torn = append(l.torn, c)
+	}
 	return t, waits
 }
+
+// isTorn reports whether one of the pools of a candidate makes it wait and another one does not.
+func (c *Candidate) isTorn() bool {
+	pools := c.pools()
+	return slices.ContainsFunc(pools, func(p place) bool { return p.entry.IsAwake() != pools[0].entry.IsAwake() })
+}
+
+// markTorn has the candidates looked at that sleep in the line of a pool and wait for another one.
+func (l *Lines) markTorn(pool *line) {
+	l.torn = slices.DeleteFunc(l.torn, func(c *Candidate) bool {
+		c.torn = c.isTorn()
+		return !c.torn
+	})
+	slices.SortFunc(l.torn, func(a, b *Candidate) int {
+		return cmp.Or(cmp.Compare(a.Waiter.Seq, b.Waiter.Seq), cmp.Compare(a.index(), b.index()))
+	})
+	for _, c := range l.torn {
+		if slices.ContainsFunc(c.pools(), func(p place) bool { return p.line == pool && !p.entry.IsAwake() }) {
+			l.mark(c.places[0].line)
+		}
+	}
+}
+
+// index returns the place of the candidate among those of its waiter.
+func (c *Candidate) index() int { return slices.Index(c.Waiter.Candidates, c) }
 
 // sleepInPools lets a candidate sleep in the lines of all its pools.
 func (l *Lines) sleepInPools(c *Candidate, g *line) (t turn) {
@@ -191,14 +220,8 @@ func (l *Lines) left(pool, g *line, t turn) turn {
 // wakeNext wakes the candidate that is next in the line of a model in those of its pools, before
 // any of these is served: it may come before those that are awake there already.
 func (l *Lines) wakeNext(g *line) {
-	next := g.head()
-	if next == nil {
-		return
-	}
-	if c := g.overtaker(next); c != nil {
-		next = c
-	}
-	if !next.isNext() {
+	next := g.turn()
+	if next == nil || !next.isNext() {
 		return
 	}
 	for _, p := range next.pools() {

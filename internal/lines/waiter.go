@@ -50,6 +50,7 @@ type Candidate struct {
 
 	places []place // parallel to Items; nil where it does not stand in line
 	yields bool    // to those of other classes: it waits for long, or for a reserve
+	torn   bool    // it is among Lines.torn
 	keptAt int64   // the instant since which reserves keep it out; 0 for not
 }
 

@@ -39,7 +39,7 @@ type charge struct {
 
 // leave has the process go on without the log.
 func (r *Replica) leave() {
-	fresh := r.status == here && time.Since(r.life.currentAt) <= contactGap
+	fresh := r.status == here && time.Since(r.life.currentAt) <= r.traits.Contact
 	if r.status = cutOff; r.alone == nil {
 		r.alone = new(alone)
 	}
@@ -100,7 +100,7 @@ func (r *Replica) decideAlone(a *ask) {
 // mayUse reports whether the process has a share. One that was stopped has it again only after it
 // has found the log away anew.
 func (r *Replica) mayUse() bool {
-	return r.alone.hasShare && time.Since(r.life.failedAt) <= contactGap
+	return r.alone.hasShare && time.Since(r.life.failedAt) <= r.traits.Contact
 }
 
 func (r *Replica) admitAlone(a *ask, c *engine.Admit) {

@@ -156,6 +156,9 @@ func (r *Replica) hearOf(ctx context.Context, a *ask, lined func(int64)) (answer
 
 // stands notes that the waiter of an ask stands in line.
 func (r *Replica) stands(a *ask) {
+	if !r.waits() {
+		r.moved() // the follower may be holding back news
+	}
 	if r.asks.lined[a.n] = true; a.lined != nil {
 		select {
 		case a.lined <- a.n:

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	listen   = time.Second            // how long a read waits for news
 	probe    = 100 * time.Millisecond // between two tries while the log is away
 	together = 64                     // entries that are applied under one lock
 )
@@ -22,7 +21,7 @@ const (
 func (r *Replica) follow() {
 	for r.ctx.Err() == nil {
 		r.mu.Lock()
-		after, wait := r.at, listen
+		after, wait, gather := r.at, r.traits.Contact/3, r.idles()
 		if r.status == cutOff || r.status == catching || r.life.failures > 0 {
 			wait = 0
 		}
@@ -30,7 +29,7 @@ func (r *Replica) follow() {
 		r.moved = cancel
 		r.mu.Unlock()
 		sent := time.Now()
-		news, err := r.log.Read(ctx, after, wait, 0)
+		news, err := r.log.Read(ctx, after, wait, gather)
 		moved := errors.Is(ctx.Err(), context.Canceled)
 		cancel()
 		if moved && err != nil {
@@ -40,6 +39,18 @@ func (r *Replica) follow() {
 			r.pause(probe)
 		}
 	}
+}
+
+// idles returns how long news may be held back: nobody waits for them but those who look, and a
+// look asks where what is known is older than MaxStale.
+func (r *Replica) idles() time.Duration {
+	switch {
+	case r.waits() || r.status != here:
+		return 0
+	case r.traits.MaxStale < time.Millisecond:
+		return r.traits.Contact / 3
+	}
+	return r.traits.MaxStale / 2
 }
 
 // pause waits for so long, or until the replica is closed.
@@ -74,7 +85,7 @@ func (r *Replica) hear(after store.Position, news store.News, err error, sent ti
 
 // met notes that the log has answered what was sent at a time.
 func (r *Replica) met(sent time.Time) {
-	if sent.Sub(r.contact) > contactGap {
+	if sent.Sub(r.contact) > r.traits.Contact {
 		r.steady = sent
 	}
 	if sent.After(r.contact) {
@@ -82,10 +93,6 @@ func (r *Replica) met(sent time.Time) {
 	}
 	r.err, r.life.failures = nil, 0
 }
-
-// contactGap is how long a process may have heard nothing and still take what it knows for all
-// there is.
-const contactGap = 3 * time.Second
 
 // advance applies news. They count only from where the process stands: a page from an earlier place
 // must contain that very entry, or else the log lost its end meanwhile.

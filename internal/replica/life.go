@@ -145,7 +145,7 @@ func (r *Replica) keep() {
 
 // act does what is due, and returns when to look again at the latest.
 func (r *Replica) act(now time.Time) (next time.Time) {
-	next = now.Add(time.Second)
+	next = now.Add(time.Minute)
 	due := func(at time.Time) bool {
 		if at.After(now) {
 			if at.Before(next) {
@@ -157,7 +157,11 @@ func (r *Replica) act(now time.Time) (next time.Time) {
 	}
 	switch r.status {
 	case joining:
-		if !r.life.joinedAt.IsZero() && due(r.life.joinedAt.Add(round+time.Duration(r.state.Size())*stagger)) {
+		silence := round + time.Duration(r.state.Size())*stagger
+		if r.traits.Steady {
+			silence = 0
+		}
+		if !r.life.joinedAt.IsZero() && due(r.life.joinedAt.Add(silence)) {
 			r.presume()
 		}
 	case cutOff:
@@ -189,7 +193,7 @@ func (r *Replica) presume() {
 func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 	every := time.Duration(idleSays)
 	if len(r.mine) > 0 {
-		every = r.options.LeaseTTL / 3
+		every = min(every, r.options.LeaseTTL/3)
 	}
 	if r.waits() {
 		every = min(every, waitsSay)
@@ -238,9 +242,12 @@ func (r *Replica) spread() float64 {
 // have been silent for a lease, all of which this process has listened.
 func (r *Replica) bury(now time.Time, due func(time.Time) bool) {
 	witness, sees := r.log.(store.Witness)
-	every := time.Second
-	if sees {
-		every = watch
+	every := time.Minute
+	if calls, waiters := r.state.Engine.Named(); calls > len(r.mine) || waiters > len(r.asks.lined) {
+		every = time.Second
+		if sees {
+			every = watch
+		}
 	}
 	if r.isOut(r.life.buries) || !due(r.life.watchedAt.Add(every)) {
 		return
@@ -252,7 +259,7 @@ func (r *Replica) bury(now time.Time, due func(time.Time) bool) {
 			continue
 		}
 		silent := instant - m.HeardAt - rank*int64(stagger)
-		listened := now.Sub(r.steady) > time.Duration(m.Lease) && now.Sub(r.contact) <= contactGap
+		listened := now.Sub(r.steady) > time.Duration(m.Lease) && now.Sub(r.contact) <= r.traits.Contact
 		if sees && witness.Dead(m.Process) || silent > m.Lease && listened && r.holds(m.Process) {
 			r.life.buries = r.put(fleet.Gone{Process: m.Process, N: m.N})
 		}

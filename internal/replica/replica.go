@@ -73,7 +73,8 @@ type Replica struct {
 	options Options
 	log     store.Log
 	process int64
-	timeout time.Duration
+	traits  store.Traits
+	timeout time.Duration // of the traits
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -130,10 +131,11 @@ func newReplica(ctx context.Context, options Options) *Replica {
 	}
 	r := &Replica{
 		options: options, log: options.Log, process: options.Process,
-		timeout: store.TraitsOf(options.Log).Timeout,
 		changed: make(chan struct{}), moved: func() {}, wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		asks: asks{of: make(map[int64]*ask), lined: make(map[int64]bool)}, mine: make(map[account.ID]*record),
 	}
+	r.traits = store.TraitsOf(options.Log)
+	r.timeout = r.traits.Timeout
 	r.ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return r
 }

@@ -106,6 +106,13 @@ type Traits struct {
 	// MaxStale is how old the news may be by which a call is answered that only reads; by default
 	// 100 ms.
 	MaxStale time.Duration
+	// Contact is how old the last answer of the store may be, when it goes away, for the limiter to
+	// know all that was in it; by default 3 s. An idle limiter asks three times as often. Where a
+	// store that is away is noticed at once it may be longer.
+	Contact time.Duration
+	// Steady says that all processes read the same clock for the Stamp: a newcomer need not hear from
+	// the others what time it is.
+	Steady bool
 	// Tick is the resolution of Stamp; by default 1 ns.
 	Tick time.Duration
 }
@@ -124,6 +131,9 @@ func TraitsOf(l Log) Traits {
 	}
 	if t.MaxStale == 0 {
 		t.MaxStale = 100 * time.Millisecond
+	}
+	if t.Contact == 0 {
+		t.Contact = 3 * time.Second
 	}
 	t.Tick = max(t.Tick, 1)
 	return t

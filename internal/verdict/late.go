@@ -28,8 +28,11 @@ func (i *Item) passesIn(left int64, now account.Now) bool {
 	if a.Has(account.Cools) && a.CoolUntil-now.Wall > left {
 		return false
 	}
-	if a.Has(account.Unknown|account.Unlimited) || i.Full {
+	if a.Has(account.Unknown | account.Unlimited) {
 		return true
+	}
+	if i.Full {
+		return i.PlaceIn <= left
 	}
 	if a.Has(account.Adapts) && a.Found.View(now).OpensAtBest(a.InFlight-a.Open.Arrived) > now.Instant+left {
 		return false

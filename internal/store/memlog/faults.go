@@ -10,6 +10,7 @@ import (
 type Faults struct {
 	Seed uint64
 
+	Direct  bool          // requests arrive as they are sent, and take no time: without other faults
 	Latency time.Duration // one way: half of it to twice
 	Slow    int           // one way takes up to SlowBy more
 	SlowBy  time.Duration

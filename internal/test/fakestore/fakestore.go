@@ -18,16 +18,16 @@ type Fake struct {
 	// Before and After, where they are set, are called by an Append before it writes, and after it
 	// has, without a lock: they may wait, or fail the Append. They are set before the fake is used.
 	Before, After func(process int64) error
-	// Timeout is how long a limiter waits for the store; zero for the default. It is set before the
-	// fake is used.
-	Timeout time.Duration
+	// These are traits: see store.Traits. They are set before the fake is used.
+	Timeout, Contact time.Duration
+	Steady           bool
 
 	mu   sync.Mutex
 	down error
 }
 
 // New returns an empty store without faults of its own.
-func New() *Fake { return &Fake{Store: memlog.New(memlog.Faults{})} }
+func New() *Fake { return &Fake{Store: memlog.New(memlog.Faults{Direct: true})} }
 
 // Fail has all calls fail with an error, and with nil no more.
 func (f *Fake) Fail(err error) {
@@ -61,7 +61,9 @@ type log struct {
 }
 
 // Traits are those of a store that is not known.
-func (l *log) Traits() store.Traits { return store.Traits{Timeout: l.f.Timeout, MaxStale: 1} }
+func (l *log) Traits() store.Traits {
+	return store.Traits{Timeout: l.f.Timeout, Contact: l.f.Contact, Steady: l.f.Steady, MaxStale: 1}
+}
 
 // Append implements store.Log.
 func (l *log) Append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {

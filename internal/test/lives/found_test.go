@@ -47,7 +47,7 @@ func TestFound(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer h.rl.Close()
+					defer func() { h.rl.Close() }()
 					tt.live(t, h)
 				})
 			})

@@ -18,8 +18,8 @@ const (
 	inLog   = "log"     // over a log of a store, which is in memory
 )
 
-// shares says whether there are shared limiters: the step of issue 31 turns it on.
-const shares = false
+// shares says whether there are shared limiters.
+const shares = true
 
 // house is a limiter of one kind, and what it has told.
 type house struct {
@@ -34,6 +34,7 @@ type house struct {
 
 func newHouse(kind, folder string, cfg ratelimit.Config) (*house, error) {
 	h := &house{kind: kind, folder: folder, fake: fakestore.New()}
+	h.fake.Contact, h.fake.Steady = 24*time.Hour, true
 	return h, h.open(cfg)
 }
 

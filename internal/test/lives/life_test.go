@@ -118,8 +118,6 @@ func live(t *testing.T, seed uint64, kinds []string, steps int, skips func(step 
 
 // begin opens the limiters, and the books.
 func (l *life) begin(kinds, folders []string) {
-	l.now = time.Now()
-	l.begun = l.now
 	for i, kind := range kinds {
 		h, err := newHouse(kind, folders[i], l.copies())
 		if err != nil {
@@ -127,6 +125,8 @@ func (l *life) begin(kinds, folders []string) {
 		}
 		l.houses = append(l.houses, h)
 	}
+	l.now = time.Now()
+	l.begun = l.now
 	cfg := l.copies()
 	l.quotas, l.program, l.prices = cfg.Quotas, maps.Clone(cfg.Quotas), cfg.Prices
 	l.models, l.pools, l.members = make(map[string]*account), make(map[string]*account), make(map[string][]string)
