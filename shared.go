@@ -49,10 +49,10 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 		return err
 	}
 	is.traits = store.TraitsOf(log)
-	if l, ok := log.(interface {
+	if from, ok := log.(interface {
 		Learned() map[string]state.Answers
-	}); ok { // by processes of an earlier version
-		rl.answers.Merge(l.Learned(), rl.mostModels())
+	}); ok { // earlier versions
+		rl.answers.Merge(from.Learned(), rl.mostModels())
 	}
 	rl.shared, rl.firesAt = is, account.Never
 	is.replica, err = replica.Open(ctx, replica.Options{
