@@ -44,7 +44,7 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), process: newProcess()}
 	ctx, cancel := context.WithTimeout(background, openTimeout)
 	defer cancel()
-	log, err := s.Open(ctx, store.Options{Process: is.process, Report: rl.reporter.Report})
+	log, err := s.Open(ctx, store.Options{Process: is.process, Keep: rl.keeps(), Report: rl.reporter.Report})
 	if err != nil {
 		return err
 	}
@@ -65,6 +65,15 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 		return errors.Join(err, log.Close())
 	}
 	return nil
+}
+
+// keeps returns how long a store has to keep what nobody touches: longer than any day counts, and
+// than a month where money is counted.
+func (rl *RateLimiter) keeps() time.Duration {
+	if rl.pricing != nil {
+		return 32 * 24 * time.Hour
+	}
+	return 7 * 24 * time.Hour
 }
 
 // newProcess returns a random number above zero.
