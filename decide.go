@@ -146,6 +146,10 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 
 func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.shared.freshen()
+	if rl.shared.isAlone() {
+		rl.shared.decideAlone(d, req)
+		return
+	}
 	rl.mu.RLock()
 	if now, t, ok := rl.lookRLocked(req.Model); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
 		rl.decideRLocked(d, req, &t, now)

@@ -196,7 +196,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	rl.shared.freshen()
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(model); ok && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.IsCurrent(now, rl.span()) {
+	if now, t, ok := rl.lookRLocked(model); ok && !rl.shared.isAlone() && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.IsCurrent(now, rl.span()) {
 		cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 		if admits, sure := verdict.Admits(t.Account, &cost, now.Instant-rl.span(), now); sure {
 			rl.mu.RUnlock()
