@@ -14,6 +14,8 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 type quotas = map[string]ratelimit.ModelQuota
@@ -112,7 +114,7 @@ func TestQuotaPrecedence(t *testing.T) {
 					if err := rl.Persist(); err != nil {
 						t.Fatal(err)
 					}
-					closeLimiter(t, rl)
+					limitertest.Close(t, rl)
 					cfg.LearnQuotas = s == restart
 					rl = newLimiterWith(t, cfg)
 					if err := rl.Load(); err != nil {
@@ -122,7 +124,7 @@ func TestQuotaPrecedence(t *testing.T) {
 				if got, ok := quotaOf(rl, model); got != tt.want || ok != (tt.want != q{}) {
 					t.Errorf("%+v, %t, want %+v", got, ok, tt.want)
 				}
-				closeLimiter(t, rl)
+				limitertest.Close(t, rl)
 			})
 		}
 	}
@@ -143,7 +145,7 @@ func TestAccountQuotasAreRefusedAsAWhole(t *testing.T) {
 			if len(told) != 1 || !errors.Is(told[0], ratelimit.ErrInvalidQuota) || !strings.HasPrefix(told[0].Error(), "set account quotas: ") {
 				t.Errorf("%s: told %v", name, told)
 			}
-			closeLimiter(t, rl)
+			limitertest.Close(t, rl)
 		})
 	}
 }
@@ -246,7 +248,7 @@ func TestOriginsInYAML(t *testing.T) {
 	if err := rl.Persist(); err != nil {
 		t.Fatal(err)
 	}
-	text := yamlContent(t, path)
+	text := statefile.Content(t, path)
 	const want = `quotas:
     m:
         max_rpm: 4

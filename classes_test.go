@@ -1,9 +1,13 @@
+// Classes: shares by weight, who goes ahead, turns of flows, reserves, and several processes.
+
 package ratelimit_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +15,9 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // line is calls that wait, and the order in which they were served.
@@ -204,4 +211,268 @@ func TestClassesOutOfRange(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+}
+
+func of(class string, tokens int) ratelimit.Request {
+	return ratelimit.Request{Model: "m", Class: class, PromptTokens: tokens}
+}
+
+// admitted reserves until a request is denied, and returns how many passed.
+func admitted(rl *ratelimit.RateLimiter, req ratelimit.Request, kept *[]*ratelimit.Reservation) (n int, d ratelimit.Decision) {
+	for {
+		r, d := rl.ReserveAny(req)
+		if r == nil {
+			return n, d
+		}
+		*kept = append(*kept, r)
+		n++
+	}
+}
+
+func TestReserveIsKeptForAnActiveClass(t *testing.T) {
+	for limit, q := range map[string]ratelimit.ModelQuota{
+		"requests":  {MaxRPM: 100},
+		"tokens":    {MaxTPM: 1000},
+		"in flight": {MaxInFlight: 100},
+		"day":       {MaxRPD: 100, MaxTPD: 1000},
+	} {
+		t.Run(limit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiterWith(t, ratelimit.Config{
+					Quotas:  map[string]ratelimit.ModelQuota{"m": q},
+					Classes: map[string]ratelimit.Class{"kept": {ReservePercent: 30}, "also": {ReservePercent: 10}},
+				})
+				var kept []*ratelimit.Reservation
+				defer func() {
+					for _, r := range kept {
+						r.Cancel()
+					}
+				}()
+				r, _ := rl.ReserveAny(of("kept", 10))
+				kept = append(kept, r)
+				n, d := admitted(rl, of("", 10), &kept)
+				if n != 70 || d.Never || d.RetryAfter <= 0 {
+					t.Errorf("%d others passed, want 70 beside the reserve: %+v", n, d)
+				}
+				if !strings.HasSuffix(d.Reason, " that are left are kept for other classes") {
+					t.Errorf("the reason is %q, want that of a reserve", d.Reason)
+				}
+				if rl.CanSend("m", 10) {
+					t.Error("CanSend lets a call into the reserve")
+				}
+				if n, _ := admitted(rl, of("kept", 10), &kept); n != 29 {
+					t.Errorf("%d of the class passed, want the rest of its reserve", n)
+				}
+			})
+		})
+	}
+}
+
+// TestReserveIsNotTheProvidersReport: what the provider reports denies in its own words, also while
+// a reserve is kept.
+func TestReserveIsNotTheProvidersReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+			Classes: map[string]ratelimit.Class{"kept": {ReservePercent: 50}},
+		})
+		r, _ := rl.ReserveAny(of("kept", 1))
+		r.Commit(1, 1)
+		rl.Observe("m", ratelimit.ProviderLimits{
+			RPM: ratelimit.ProviderLimit{Limit: 10, HasRemaining: true, Reset: 30 * time.Second},
+		})
+		if _, d := rl.ReserveAny(of("", 1)); d.Reason != "the provider reports fewer requests per minute left" {
+			t.Errorf("the reason is %q, want the provider's report", d.Reason)
+		}
+	})
+}
+
+func TestReserveIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, MaxInFlight: 10}},
+			Classes: map[string]ratelimit.Class{"kept": {ReservePercent: 50}},
+		})
+		var kept []*ratelimit.Reservation
+		if n, _ := admitted(rl, of("other", 1), &kept); n != 10 {
+			t.Errorf("%d passed, want all: the class was never active", n)
+		}
+		for _, r := range kept {
+			r.Commit(1, 1)
+		}
+		time.Sleep(time.Minute + 1)
+		// The class comes back, and has its reserve within a window.
+		r, _ := rl.ReserveAny(of("kept", 1))
+		r.Cancel()
+		kept = nil
+		n, d := admitted(rl, of("other", 1), &kept)
+		if n != 5 {
+			t.Errorf("%d passed beside the reserve", n)
+		}
+		got := make(chan time.Duration)
+		go func() {
+			began := time.Now()
+			r, err := rl.Acquire(t.Context(), "m", 1, 1)
+			if err != nil {
+				t.Error(err)
+			}
+			r.Cancel()
+			got <- time.Since(began)
+		}()
+		if waited := <-got; waited != d.RetryAfter || waited != time.Minute+1 {
+			t.Errorf("waited %v, want %v: the class has not asked for a minute", waited, d.RetryAfter)
+		}
+		for _, r := range kept {
+			r.Commit(1, 1)
+		}
+	})
+}
+
+// TestReserveIsExplained: Explain decides as Decide does, for a call without a class.
+func TestReserveIsExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+			Classes: map[string]ratelimit.Class{"kept": {ReservePercent: 50}},
+		})
+		r, _ := rl.ReserveAny(of("kept", 1))
+		r.Commit(1, 1)
+		for range 5 {
+			rl.RecordUsage("m", 1, 1)
+		}
+		e, d := rl.Explain("m"), rl.Decide("m", 1)
+		if d.Allowed || e.Next != d {
+			t.Errorf("Explain has %+v, want %+v", e.Next, d)
+		}
+		if text := e.String(); !strings.Contains(text, "kept for other classes") || strings.Contains(text, "others of the account") {
+			t.Errorf("the text is %s", text)
+		}
+	})
+}
+
+// openThree opens three limiters of a store: of a file, or of a log in memory.
+func openThree(t *testing.T, overFile bool, cfg ratelimit.Config) (limiters []*ratelimit.RateLimiter, reopen func(i int, cfg ratelimit.Config)) {
+	t.Helper()
+	fake, path := fakestore.New(), filepath.Join(t.TempDir(), "state.db")
+	open := func(cfg ratelimit.Config) *ratelimit.RateLimiter {
+		var rl *ratelimit.RateLimiter
+		var err error
+		if cfg.LeaseTTL = time.Hour; overFile {
+			cfg.Shared = true
+			rl, err = ratelimit.NewWithSQLiteConfig(path, cfg)
+		} else {
+			rl, _, err = ratelimit.NewOverFake(fake, cfg)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rl
+	}
+	for range 3 {
+		limiters = append(limiters, open(cfg))
+	}
+	t.Cleanup(func() {
+		for _, rl := range limiters {
+			limitertest.Close(t, rl)
+		}
+	})
+	return limiters, func(i int, cfg ratelimit.Config) {
+		limitertest.Close(t, limiters[i])
+		limiters[i] = open(cfg)
+	}
+}
+
+// overBoth runs a test in a bubble over a log in memory and over a file.
+func overBoth(t *testing.T, run func(t *testing.T, overFile bool)) {
+	t.Parallel()
+	t.Run("log", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { run(t, false) }) })
+	t.Run("file", func(t *testing.T) {
+		needSQLite(t)
+		synctest.Test(t, func(t *testing.T) { run(t, true) })
+	})
+}
+
+// Processes that share a store have one set of lines: classes have their shares of all that they do
+// together.
+func TestFairSharesOverProcesses(t *testing.T) {
+	overBoth(t, func(t *testing.T, overFile bool) {
+		if overFile && racetest.Factor > 1 {
+			t.Skip("the race detector sees the log alone, which takes a tenth of the time")
+		}
+		limiters, _ := openThree(t, overFile, ratelimit.Config{
+			Classes: map[string]ratelimit.Class{"a": {Weight: 3}, "b": {Weight: 1}},
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxTPM: 30_000, Burst: 5 * time.Second}},
+		})
+		a := fairLoad{class: "a", model: "m", callers: 30, smallest: 200, larger: 400, lasts: time.Second}
+		b := fairLoad{class: "b", model: "m", callers: 30, smallest: 400, larger: 800, lasts: time.Second}
+		tokens, _, _ := runLoadsOn(t, limiters, 1, 2*time.Minute, a, b)
+		if got := share(tokens, "a"); got < 0.72 || got > 0.78 || tokens["a"]+tokens["b"] < 57_000 {
+			t.Errorf("weight 3 of 4 has %.4f of %v", got, tokens)
+		}
+	})
+}
+
+// A class ahead goes before those that wait in other processes.
+func TestFairAheadOverProcesses(t *testing.T) {
+	overBoth(t, func(t *testing.T, overFile bool) {
+		limiters, _ := openThree(t, overFile, ratelimit.Config{
+			Classes: map[string]ratelimit.Class{"ahead": {Ahead: true}},
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 60, Burst: time.Second}},
+		})
+		halls := []*fairHall{{T: t, rl: limiters[0]}, {T: t, rl: limiters[1]}}
+		for range 60 {
+			limiters[2].RecordUsage("m", 1, 0)
+		}
+		for range 20 {
+			halls[0].come(t.Context(), ratelimit.Request{Model: "m"})
+		}
+		time.Sleep(sharedHandOver)
+		ahead := halls[1].come(t.Context(), ratelimit.Request{Model: "m", Class: "ahead"})
+		if s := limiters[2].Stats("m"); s.Waiting != 21 {
+			t.Errorf("%d wait", s.Waiting)
+		}
+		time.Sleep(10 * time.Minute)
+		turns, first := halls[0].order(), halls[1].now(ahead)
+		if len(turns) != 20 || first.real == nil || !first.served.Before(turns[0].served.Add(sharedHandOver)) {
+			t.Errorf("the call ahead is served at %v, %d others from %v", first.served, len(turns), turns)
+		}
+	})
+}
+
+// The classes that one process says are those of all, also of one that comes later; the last word
+// counts.
+func TestFairClassesOfProcesses(t *testing.T) {
+	overBoth(t, func(t *testing.T, overFile bool) {
+		first := map[string]ratelimit.Class{"a": {Weight: 3, ReservePercent: 10, MaxQueue: 7, Ahead: true}, "b": {}}
+		cfg := ratelimit.Config{Classes: first, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 60}}}
+		limiters, reopen := openThree(t, overFile, cfg)
+		agree := func(want map[string]ratelimit.Class) {
+			t.Helper()
+			for i, rl := range limiters {
+				if err := rl.Persist(); err != nil {
+					t.Error(err)
+				}
+				if got := rl.Classes(); !maps.Equal(got, want) {
+					t.Errorf("limiter %d has %v, want %v", i, got, want)
+				}
+			}
+		}
+		agree(first)
+		second := map[string]ratelimit.Class{"c": {Weight: 1_000_000}}
+		limiters[1].SetClasses(second)
+		agree(second)
+		limiters[2].SetClasses(map[string]ratelimit.Class{"c": {Weight: -1}}) // changes nothing
+		agree(second)
+		cfg.Classes = nil
+		reopen(0, cfg)
+		agree(second)
+		third := map[string]ratelimit.Class{"": {Weight: 2}, "d": {ReservePercent: 100}}
+		cfg.Classes = third
+		reopen(2, cfg)
+		agree(third)
+		limiters[0].SetClasses(nil)
+		agree(map[string]ratelimit.Class{})
+		reopen(1, ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderLocal}})
+		agree(map[string]ratelimit.Class{})
+	})
 }

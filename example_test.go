@@ -1,4 +1,4 @@
-// Examples: the calls of the contract.
+// Examples: the calls of the contract, the account, the configuration, and what is saved.
 
 package ratelimit_test
 
@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -235,4 +236,135 @@ func ExampleCountTokens() {
 		log.Fatal(err)
 	}
 	fmt.Println(n)
+}
+
+// The program's quota wins over the account's limits, which apply where it leaves one open.
+func ExampleRateLimiter_SetAccountQuotas() {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI},
+		Quotas:    map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 100}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	rl.SetAccountQuotas(map[string]ratelimit.ModelQuota{ // accountlimits.Sync does this
+		"gpt-4o":      {MaxRPM: 5_000, MaxTPM: 800_000},
+		"gpt-4o-mini": {MaxRPM: 5_000, MaxTPM: 4_000_000},
+	})
+	for _, model := range []string{"gpt-4o", "gpt-4o-mini"} {
+		_, quota, _ := rl.QuotaFor(model)
+		fmt.Println(model, quota.MaxRPM, quota.MaxTPM)
+	}
+	// Output:
+	// gpt-4o 100 800000
+	// gpt-4o-mini 5000 4000000
+}
+
+// A quota that is taken back gives way to what others say of the model.
+func ExampleRateLimiter_RemoveQuota() {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 60}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	rl.SetQuota("gpt-4o", ratelimit.ModelQuota{MaxRPM: 500})
+	name, quota, _ := rl.QuotaFor("gpt-4o")
+	fmt.Println(name, quota.MaxRPM)
+	rl.RemoveQuota("gpt-4o")
+	name, quota, _ = rl.QuotaFor("gpt-4o")
+	fmt.Println(name, quota.MaxRPM)
+	// Output:
+	// gpt-4o 500
+	// * 60
+}
+
+// What a provider reported is forgotten, and the quota before it applies again.
+func ExampleRateLimiter_ForgetLearned() {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		LearnQuotas: true,
+		Quotas:      map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 500}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	rl.Observe("gpt-4o", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 60}})
+	fmt.Println(rl.Stats("gpt-4o").MaxRPM)
+	rl.ForgetLearned("gpt-4o")
+	fmt.Println(rl.Stats("gpt-4o").MaxRPM)
+	// Output:
+	// 60
+	// 500
+}
+
+// A provider tells with each answer what is left. Here others use the same key.
+func ExampleRateLimiter_Observe() {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		LearnQuotas: true,
+		Quotas:      map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 500, MaxTPM: 30_000}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	rl.RecordUsage("gpt-4o", 900, 100)
+	rl.Observe("gpt-4o", ratelimit.ProviderLimits{
+		RPM: ratelimit.ProviderLimit{Limit: 60, Remaining: 40, HasRemaining: true},
+		TPM: ratelimit.ProviderLimit{Limit: 150_000, Remaining: 2_000, HasRemaining: true},
+	})
+	_, quota, _ := rl.QuotaFor("gpt-4o")
+	fmt.Println(quota.MaxRPM, "requests,", quota.MaxTPM, "tokens per minute")
+	fmt.Println(rl.Decide("gpt-4o", 3_000).Reason)
+	fmt.Println(rl.CanSend("gpt-4o", 2_000))
+	// Output:
+	// 60 requests, 30000 tokens per minute
+	// the provider reports fewer tokens per minute left
+	// true
+}
+
+// The limiter saves by itself, and the next process goes on from there.
+func ExampleAutoPersist() {
+	path := filepath.Join(tempDir(), "ratelimits.yaml")
+	for process := range 3 {
+		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+			FilePath:    path,
+			Quotas:      map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 500, MaxTPM: 30_000}},
+			AutoPersist: ratelimit.AutoPersist{Delay: time.Second, MaxWait: 5 * time.Second},
+			OnError:     func(err error) { log.Print(err) },
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("process", process, "knows of", rl.Stats("gpt-4o").TPM, "tokens")
+		rl.RecordUsage("gpt-4o", 1000, 200)
+		if err := rl.Close(); err != nil { // writes what is left
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// process 0 knows of 0 tokens
+	// process 1 knows of 1200 tokens
+	// process 2 knows of 2400 tokens
+}
+
+// A configuration in YAML. In a program it is a file that os.Open opens.
+func ExampleReadConfig() {
+	cfg, err := ratelimit.ReadConfig(strings.NewReader(`
+file_path: /var/lib/app/ratelimits.yaml
+margin: 250ms
+auto_persist: {delay: 1s}
+quotas:
+  gpt-4o: {max_rpm: 500, max_tpm: 30000}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(cfg.FilePath, cfg.Margin, cfg.AutoPersist.Delay, cfg.Quotas["gpt-4o"].MaxTPM)
+
+	_, err = ratelimit.ReadConfig(strings.NewReader("file_pth: /tmp/limits.yaml"))
+	fmt.Println(err)
+
+	// Output:
+	// /var/lib/app/ratelimits.yaml 250ms 1s 30000
+	// read config: line 1: file_pth: unknown key
 }

@@ -11,6 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -111,7 +112,7 @@ func (s *spendLife) play(steps int) {
 	}
 	s.compare()
 	for _, rl := range s.limiters {
-		closeLimiter(s.T, rl)
+		limitertest.Close(s.T, rl)
 	}
 }
 

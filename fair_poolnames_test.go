@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 // The models of a group of a profile share one bucket: what one of them uses, the others have not.
@@ -99,10 +100,10 @@ func TestPoolNamesAreTheirOwn(t *testing.T) {
 			if err := rl.Persist(); err != nil {
 				t.Fatal(err)
 			}
-			closeLimiter(t, rl)
+			limitertest.Close(t, rl)
 			cfg.Quotas, cfg.Providers = nil, []ratelimit.Provider{ratelimit.ProviderLocal}
 			rl = newLimiterWith(t, cfg)
-			defer closeLimiter(t, rl)
+			defer limitertest.Close(t, rl)
 			if err := rl.Load(); err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +168,7 @@ func TestPoolsOfConfigWinOverTheFile(t *testing.T) {
 		if err := rl.Persist(); err != nil {
 			t.Fatal(err)
 		}
-		closeLimiter(t, rl)
+		limitertest.Close(t, rl)
 		want := cfg.Pools["q"]
 		cfg.Pools = map[string]ratelimit.Pool{"p": {Models: []string{"c", "a"}, Quota: ratelimit.ModelQuota{MaxRPM: 7}}}
 		rl = newLimiterWith(t, cfg)
@@ -190,7 +191,7 @@ func TestPoolsOfConfigWinOverTheFile(t *testing.T) {
 		if got := slices.Collect(rl.Pools()); !slices.Equal(got, []string{"p"}) {
 			t.Errorf("%s: the pools are %q after one was removed", backend, got)
 		}
-		closeLimiter(t, rl)
+		limitertest.Close(t, rl)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Health: whether the store can be used, and what a person should look at.
+// Health: whether the store can be used, what a person should look at, and what asking costs.
 
 package ratelimit_test
 
@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,7 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit"
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // warned returns the texts of the warnings.
@@ -315,5 +318,224 @@ func TestHealthOfTheZeroLimiter(t *testing.T) {
 	var rl ratelimit.RateLimiter
 	if h := rl.Health(); h.Err != nil || h.Warnings != nil {
 		t.Errorf("%+v", h)
+	}
+}
+
+// Each row: why every call of "m" is refused. None of them leaves an entry in State.
+func TestAllRefused(t *testing.T) {
+	quotas := func(q ratelimit.ModelQuota) ratelimit.Config {
+		return ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": q, "x": {}}}
+	}
+	for _, tt := range []struct {
+		name   string
+		cfg    ratelimit.Config
+		before func(rl *ratelimit.RateLimiter)
+		code   ratelimit.DecisionCode
+	}{
+		{name: "unpriced", cfg: quotas(ratelimit.ModelQuota{MaxSpendPerDay: money.USD(1)}), code: ratelimit.DecisionUnpriced},
+		{name: "invalid quota", cfg: quotas(ratelimit.ModelQuota{}), before: func(rl *ratelimit.RateLimiter) {
+			rl.Quotas["m"] = ratelimit.ModelQuota{MaxRPM: -1}
+		}, code: ratelimit.DecisionInvalidQuota},
+		{name: "never fits", cfg: quotas(ratelimit.ModelQuota{MaxTPM: 1}), code: ratelimit.DecisionTPMLimit},
+		{name: "cooldown", cfg: quotas(ratelimit.ModelQuota{MaxRPM: 10}), before: func(rl *ratelimit.RateLimiter) {
+			rl.CooldownFor("m", time.Hour, ratelimit.CauseOverloaded)
+		}, code: ratelimit.DecisionCooldown},
+		{name: "cooldown without a quota", cfg: ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"x": {}}}, before: func(rl *ratelimit.RateLimiter) {
+			rl.CooldownFor("m", time.Hour, ratelimit.CauseOverloaded)
+		}, code: ratelimit.DecisionCooldown},
+		{name: "pool full", cfg: ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {}, "x": {}},
+			Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPD: 1}}},
+		}, before: func(rl *ratelimit.RateLimiter) { rl.RecordUsage("x", 1, 1) }, code: ratelimit.DecisionRPDLimit},
+		{name: "unknown", cfg: ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"x": {}}, Unknown: ratelimit.UnknownDeny}, code: ratelimit.DecisionUnknownModel},
+		{name: "never fits under *", cfg: ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxTPM: 1}}}, code: ratelimit.DecisionTPMLimit},
+		{name: "too many models", cfg: ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}}, MaxModels: 1},
+			before: func(rl *ratelimit.RateLimiter) { rl.Reserve("x", 1, 1) }, code: ratelimit.DecisionTooManyModels},
+	} {
+		for way, call := range map[string]func(rl *ratelimit.RateLimiter){
+			"Reserve":    func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 1) },
+			"ReserveAll": func(rl *ratelimit.RateLimiter) { rl.ReserveAll(ratelimit.Request{Model: "m", PromptTokens: 2}) },
+			"Acquire": func(rl *ratelimit.RateLimiter) {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				if _, err := rl.Acquire(ctx, "m", 1, 1); err == nil {
+					t.Errorf("%s: it was served", tt.name)
+				}
+			},
+			"reads": func(rl *ratelimit.RateLimiter) {
+				rl.CanSend("m", 2)
+				rl.Decide("m", 2)
+				rl.Stats("m")
+				rl.Explain("m")
+			},
+		} {
+			for _, shared := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/shared %t", tt.name, way, shared), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						rl := sharedOrNot(t, shared, tt.cfg)
+						defer rl.Close()
+						if tt.before != nil {
+							tt.before(rl)
+						}
+						for range 200 {
+							call(rl)
+						}
+						if stats := rl.State["m"]; stats != nil {
+							t.Errorf("it is in State: %+v", stats)
+						}
+						h, last := rl.Health(), rl.Explain("m").LastRefusal
+						if way == "reads" {
+							if len(h.Warnings) > 0 || last != nil {
+								t.Errorf("a read is taken for a call: %v, %+v", h.Warnings, last)
+							}
+							return
+						}
+						if last == nil || last.Code != tt.code || last.Reason == "" || !last.At.Equal(time.Now()) {
+							t.Errorf("the last refusal is %+v, want %s", last, tt.code)
+						}
+						var denials *ratelimit.DenialsError
+						if len(h.Warnings) != 1 || !errors.As(h.Warnings[0], &denials) ||
+							denials.Model != "m" || denials.Refused != 200 || denials.Calls != 200 || denials.Code != tt.code {
+							t.Errorf("warned of %v, want 200 of 200", h.Warnings)
+						}
+						time.Sleep(70 * time.Second)
+						if got := warned(rl); len(got) > 0 {
+							t.Errorf("a minute later: %q", got)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// Refusals outlive the upkeep of a model that is not used, and 10,000 names that somebody invents.
+func TestRefusalsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"own": {MaxTPM: 1}, "pruned": {MaxTPM: 10}}, Unknown: ratelimit.UnknownDeny,
+		})
+		defer rl.Close()
+		rl.RecordUsage("pruned", 1, 0)
+		time.Sleep(25 * time.Hour)
+		for range 200 {
+			rl.Reserve("own", 2, 0)
+			rl.Reserve("pruned", 11, 0)
+		}
+		defer rl.BackgroundPrune(time.Second)()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for i := range 10_000 {
+			rl.Reserve(fmt.Sprint("invented", i), 1, 1)
+			if i%100 == 0 {
+				rl.Reserve("meant", 1, 1)
+				rl.Reserve("meant", 1, 1)
+			}
+		}
+		if len(rl.State) > 0 {
+			t.Errorf("%d entries in State", len(rl.State))
+		}
+		got := strings.Join(warned(rl), "\n")
+		for _, want := range []string{`200 of 200 calls of "own"`, `200 of 200 calls of "pruned"`, `200 of 200 calls of "meant"`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("warned of\n%s\nwithout %s", got, want)
+			}
+		}
+		if rl.Explain("invented9999").LastRefusal == nil || rl.Explain("invented0").LastRefusal != nil {
+			t.Error("of the invented names not the last are remembered")
+		}
+		if rl.Reset(""); len(warned(rl)) > 0 || rl.Explain("own").LastRefusal != nil {
+			t.Error("refusals outlive a Reset")
+		}
+	})
+}
+
+// A call that has no place under MaxModels counts in its pool only, whose name is no model's.
+func TestHealthNamesNoPool(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			rl := sharedOrNot(t, shared, ratelimit.Config{MaxModels: 1, Pools: map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 1000}}}})
+			defer rl.Close()
+			held, _ := rl.Reserve("a", 1, 0)
+			defer held.Cancel()
+			for range 40 {
+				r, d := rl.Reserve("b", 1000, 0)
+				if r == nil {
+					t.Fatal(d.Reason)
+				}
+				r.Commit(1, 0)
+			}
+			if got := warned(rl); strings.Contains(strings.Join(got, ""), "pool:") {
+				t.Errorf("shared %t: warned of %q", shared, got)
+			}
+		})
+	}
+}
+
+// observedLimiter returns a limiter of 1,000 models, each with usage, an open call and refusals.
+func observedLimiter(b *testing.B) *ratelimit.RateLimiter {
+	quotas := make(map[string]ratelimit.ModelQuota)
+	for i := range 1000 {
+		quotas[fmt.Sprint("model-", i)] = ratelimit.ModelQuota{MaxRPM: 2, MaxTPM: 1000, MaxRPD: 100, MaxInFlight: 5}
+	}
+	rl := newLimiterWith(b, ratelimit.Config{Quotas: quotas, Providers: []ratelimit.Provider{"openai"}})
+	b.Cleanup(func() { rl.Close() })
+	for model := range quotas {
+		r, _ := rl.Reserve(model, 1, 1)
+		r.Commit(1, 1)
+		reserveTimes(rl, model, 2)
+	}
+	return rl
+}
+
+// What a scrape does for 1,000 models.
+func BenchmarkExplain1000Models(b *testing.B) {
+	rl := observedLimiter(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		for model := range rl.Models() {
+			rl.Explain(model)
+		}
+	}
+}
+
+func BenchmarkHealth1000Models(b *testing.B) {
+	rl := observedLimiter(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		rl.Health()
+	}
+}
+
+// A refusal, which is noted for Explain and Health.
+func BenchmarkRefused(b *testing.B) {
+	rl := newLimiter(b, ratelimit.ModelQuota{MaxRPM: 1})
+	defer rl.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		rl.Reserve("m", 1, 1)
+	}
+}
+
+// What an event costs whose level is off, a refusal that is left out, and one that is written.
+func BenchmarkLogEvents(b *testing.B) {
+	for _, bb := range []struct {
+		name  string
+		level slog.Level
+		every int
+		event ratelimit.Event
+	}{
+		{"off", slog.LevelInfo, 0, ratelimit.Event{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m"}},
+		{"left out", slog.LevelInfo, 1 << 30, ratelimit.Event{Kind: ratelimit.EventRefused, ID: 1, Model: "m", Decision: &ratelimit.Decision{Code: "rpm_exceeded"}}},
+		{"written", slog.LevelDebug, 0, ratelimit.Event{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m"}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			logger := slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{Level: bb.level}))
+			h := ratelimit.LogEvents(logger, ratelimit.LogOptions{DenialsEvery: bb.every})
+			b.ReportAllocs()
+			for b.Loop() {
+				h.HandleEvent(context.Background(), &bb.event)
+			}
+		})
 	}
 }

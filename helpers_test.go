@@ -3,13 +3,10 @@
 package ratelimit_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"iter"
 	"log"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,34 +14,14 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
+	"dappco.re/go/core/go-ratelimit/money"
 )
-
-// backends are those of this build.
-var backends = []string{"yaml"}
-
-func init() {
-	if sqlitestate.Enabled {
-		backends = append(backends, "sqlite")
-	}
-}
-
-// sharedHandOver is how long it takes at most until a limiter learns that another one has
-// made room.
-const sharedHandOver = 50 * time.Millisecond
-
-// needSQLite skips a test of SQLite in a build without it.
-func needSQLite(t testing.TB) {
-	t.Helper()
-	if !sqlitestate.Enabled {
-		t.Skip("built without SQLite")
-	}
-}
 
 func TestMain(m *testing.M) {
 	// Tests that run in parallel wait for processes, locks and files more than they compute.
@@ -54,7 +31,7 @@ func TestMain(m *testing.M) {
 	if !asked {
 		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
 	}
-	setTemp()
+	statefile.RealTemp()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // of limiters without OnError
 	log.SetOutput(os.Stderr)
 	removeHome := setHome()
@@ -62,14 +39,6 @@ func TestMain(m *testing.M) {
 	removeHome()
 	removeExamples()
 	os.Exit(status)
-}
-
-// setTemp has no symbolic link on the way to the temporary files, as macOS has one: errors name the
-// file that the link leads to, and tests compare that with their paths.
-func setTemp() {
-	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
-		os.Setenv("TMPDIR", temp)
-	}
 }
 
 // setHome has limiters without a FilePath make their folder elsewhere than in the user's home.
@@ -104,35 +73,22 @@ var examplesDir = sync.OnceValue(func() string {
 
 var removeExamples = func() {}
 
-// newLimiter returns a limiter with one model, "m", of the given quota.
-func newLimiter(tb testing.TB, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
-	tb.Helper()
-	return newLimiterWith(tb, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
-}
+const sharedHandOver = limitertest.HandOver
 
-func newLimiterWith(tb testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	tb.Helper()
-	if cfg.FilePath == "" {
-		cfg.FilePath = filepath.Join(tb.TempDir(), "ratelimits.yaml")
-	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return rl
-}
+var (
+	backends       = limitertest.Backends()
+	needSQLite     = limitertest.NeedSQLite
+	newLimiter     = limitertest.Of
+	newLimiterWith = limitertest.With
+	jsonOf         = limitertest.JSON
+	overStore      = limitertest.OverStore
+	reserve        = limitertest.Reserve
 
-// longRun reports whether the long form of the tests is asked for.
-func longRun() bool { return os.Getenv("RATELIMIT_LONG") != "" }
-
-// times is how often a test does something: short in the usual run, at least least under the race
-// detector, which makes it ten times as slow, and long with RATELIMIT_LONG.
-func times(short, least, long int) int {
-	if longRun() {
-		return long
-	}
-	return min(short, max(least, short/racetest.Factor))
-}
+	// How long tests are.
+	longRun   = racetest.Long
+	times     = racetest.Times
+	manySeeds = racetest.Seeds
+)
 
 // overFakes runs a test for each of many seeds beside each other, each in a bubble and over a
 // log in memory of its own.
@@ -146,31 +102,16 @@ func overFakes(t *testing.T, seeds int, run func(t *testing.T, seed int, fake *f
 	}
 }
 
-// manySeeds returns n seeds, four at most under the race detector, which are always the same, and
-// with RATELIMIT_LONG two hundred times as many others.
-func manySeeds(t *testing.T, n uint64) iter.Seq[uint64] {
-	first := uint64(0)
-	if racetest.Factor > 1 {
-		n = min(n, 4)
-	}
-	if longRun() {
-		first, n = rand.Uint64(), 200*n
-		t.Logf("seeds from %d", first)
-	}
-	return func(yield func(uint64) bool) {
-		for i := range n {
-			if !yield(first + i) {
-				return
-			}
-		}
-	}
+func addSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {
+	s.Calls++
+	s.InputTokens += input
+	s.OutputTokens += output
+	s.Money = s.Money.Add(amount)
 }
 
-func jsonOf(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+func subSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {
+	s.Calls--
+	s.InputTokens -= input
+	s.OutputTokens -= output
+	s.Money = s.Money.Sub(amount)
 }

@@ -26,6 +26,7 @@ var requirements = []string{
 // testHelpers are packages of this module that the tests of every package may import.
 var testHelpers = []string{
 	modulePath + "/internal/test/racetest", modulePath + "/internal/test/piecetest", modulePath + "/internal/test/formertest",
+	modulePath + "/internal/test/statefile", modulePath + "/internal/test/limitertest",
 }
 
 // importRules say what the packages in a folder may import, beside the standard library
@@ -135,6 +136,14 @@ var importRules = map[string][]string{
 		modulePath + "/internal/wire",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
 	},
+	"internal/former": {
+		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/clock",
+		modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/errtext",
+		modulePath + "/internal/fleet", modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
+		modulePath + "/internal/tokens",
+		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
+	},
 	"internal/replica": {
 		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/fleet",
 		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
@@ -163,7 +172,7 @@ var importRules = map[string][]string{
 	"internal/tokens":  {},
 	"internal/unsaved": {
 		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
-		modulePath + "/internal/state",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/account": {
 		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
@@ -218,18 +227,29 @@ var importRules = map[string][]string{
 	"internal/test/doctest":      {},
 	"internal/test/fakeprovider": {},
 	"internal/test/figure":       {modulePath + "/limit"},
-	"internal/test/formertest":   {},
-	"internal/test/housetest":    {},
+	"internal/test/formertest": {
+		modulePath + "/internal/account", modulePath + "/internal/fleet", modulePath + "/internal/state", modulePath + "/money",
+	},
+	"internal/test/foundlimits": {
+		modulePath, modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/test/adaptivesim",
+	},
+	"internal/test/housetest": {},
 	"internal/test/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},
+	"internal/test/limitertest": {modulePath, modulePath + "/internal/sqlitestate"},
 	"internal/test/lives": {
 		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
+	},
+	"internal/test/persist": {
+		modulePath, modulePath + "/money", modulePath + "/internal/sqlitestate", "gopkg.in/yaml.v3", "golang.org/x/sys/...",
 	},
 	"internal/test/piecetest":    {},
 	"internal/test/racetest":     {},
 	"internal/test/redistest":    {},
 	"internal/test/sharedoracle": {modulePath},
+	"internal/test/statefile":    {modulePath + "/internal/state"},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

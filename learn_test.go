@@ -15,6 +15,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
 
 func limit(n int) ratelimit.ProviderLimit { return ratelimit.ProviderLimit{Limit: n} }
@@ -250,7 +251,7 @@ func TestLearnQuotasPersists(t *testing.T) {
 				} else if err := rl.Persist(); err != nil {
 					t.Fatal(err)
 				}
-				closeLimiter(t, rl)
+				limitertest.Close(t, rl)
 				rl = open()
 				for model, want := range map[string][2]int{"hand": {100, 100}, "o1": {50, 5000}, "unknown": {100, 100}} {
 					_, before, _ := rl.QuotaFor(model)
@@ -260,7 +261,7 @@ func TestLearnQuotasPersists(t *testing.T) {
 						t.Errorf("%s: read and learned %v, want %v", model, got, want)
 					}
 				}
-				closeLimiter(t, rl)
+				limitertest.Close(t, rl)
 			})
 		}
 	}

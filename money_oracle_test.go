@@ -117,20 +117,6 @@ type spendCall struct {
 	bookings []*spendBooking
 }
 
-func addSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {
-	s.Calls++
-	s.InputTokens += input
-	s.OutputTokens += output
-	s.Money = s.Money.Add(amount)
-}
-
-func subSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {
-	s.Calls--
-	s.InputTokens -= input
-	s.OutputTokens -= output
-	s.Money = s.Money.Sub(amount)
-}
-
 // settle replaces the most that a call could cost by what it did. What it exceeds a day or a month
 // by that is over is spend of the present one.
 func (b *spendBooking) settle(now time.Time, most, cost money.Amount) {
@@ -484,4 +470,40 @@ func (s *spendLife) change() {
 		}
 		// What was open when it was saved is settled, with nothing given back.
 	}
+}
+
+// dateOf looks for the instants at which the date of a zone begins and ends,
+// minute by minute.
+func dateOf(t time.Time, zone string) (begin, end time.Time) {
+	location, err := time.LoadLocation(zone)
+	if err != nil {
+		panic(err)
+	}
+	date := func(t time.Time) int {
+		y, m, d := t.In(location).Date()
+		return y*10000 + int(m)*100 + d
+	}
+	today := date(t)
+	begin = t.Truncate(time.Minute)
+	for date(begin.Add(-time.Hour)) == today {
+		begin = begin.Add(-time.Hour)
+	}
+	for date(begin.Add(-time.Minute)) == today {
+		begin = begin.Add(-time.Minute)
+	}
+	end = t.Truncate(time.Minute)
+	for date(end.Add(time.Hour)) == today {
+		end = end.Add(time.Hour)
+	}
+	for date(end) == today {
+		end = end.Add(time.Minute)
+	}
+	return begin, end
+}
+
+// expiresNow reports whether a call expires within a millisecond of now. Other limiters of a store
+// may not know yet.
+func expiresNow(admitted time.Time, ttl time.Duration) bool {
+	late := time.Since(admitted) - ttl
+	return ttl > 0 && late >= 0 && late < time.Millisecond
 }

@@ -549,3 +549,12 @@ func BenchmarkObserve(b *testing.B) {
 		}
 	})
 }
+
+var otherReasons = map[ratelimit.DecisionCode]string{
+	ratelimit.DecisionRPMLimit:  "the provider reports fewer requests per minute left",
+	ratelimit.DecisionTPMLimit:  "the provider reports fewer tokens per minute left",
+	ratelimit.DecisionITPMLimit: "the provider reports fewer input tokens per minute left",
+	ratelimit.DecisionOTPMLimit: "the provider reports fewer output tokens per minute left",
+	ratelimit.DecisionRPDLimit:  "the provider reports fewer requests per day left",
+	ratelimit.DecisionTPDLimit:  "the provider reports fewer tokens per day left",
+}

@@ -1,15 +1,19 @@
-// Burst: calls spread over the minute.
+// Burst: calls spread over the minute, before providers that judge in seconds, over restarts.
 
 package ratelimit_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // Ten seconds' share of 60 requests a minute start back to back, the others one a
@@ -286,4 +290,262 @@ func ExampleModelQuota_burst() {
 	// true 0s within the quota
 	// true 0s within the quota
 	// false 1s pace: requests are spread over the minute, and the burst is used up
+}
+
+// sliceJudge is a provider that allows so many requests and tokens in each slice of time
+// that begins on the clock. What it refuses does not count.
+type sliceJudge struct {
+	length           time.Duration
+	requests, tokens int // zero is no limit
+
+	slice                    time.Time
+	usedRequests, usedTokens int
+}
+
+func (j *sliceJudge) allows(at time.Time, tokens int) bool {
+	if slice := at.Truncate(j.length); slice != j.slice {
+		j.slice, j.usedRequests, j.usedTokens = slice, 0, 0
+	}
+	return (j.requests == 0 || j.usedRequests+1 <= j.requests) && (j.tokens == 0 || j.usedTokens+tokens <= j.tokens)
+}
+
+func (j *sliceJudge) charge(tokens int) { j.usedRequests++; j.usedTokens += tokens }
+
+// bucketJudge is a provider with a bucket of requests that is refilled all the time.
+type bucketJudge struct {
+	every, room time.Duration // one request in every; room for so much
+	empty       time.Time
+}
+
+func (j *bucketJudge) allows(at time.Time, _ int) bool {
+	if j.empty.Before(at) {
+		j.empty = at
+	}
+	return j.empty.Add(j.every).Sub(at) <= j.room
+}
+
+func (j *bucketJudge) charge(int) { j.empty = j.empty.Add(j.every) }
+
+type judge interface {
+	allows(at time.Time, tokens int) bool
+	charge(tokens int)
+}
+
+// Providers that say 60,000 a minute mean 1,000 a second, or 10,000 in ten. Many workers
+// call as fast as the limiter lets them; each call takes up to 30 ms to
+// arrive. With Burst none is refused, and what the provider allows is used.
+func TestPaceKeepsProvidersThatJudgeInSeconds(t *testing.T) {
+	t.Parallel()
+	const (
+		s  = time.Second
+		ms = time.Millisecond
+	)
+	tests := []struct {
+		name    string
+		judges  func() []judge
+		quota   ratelimit.ModelQuota
+		workers int
+		length  time.Duration // of the play
+		tokens  int           // a call takes 1 to so many
+		most    float64       // requests a minute that the provider allows; tokens where that is what limits
+		of      string
+	}{
+		{"600 a minute, judged in slices of 1 s and 10 s",
+			func() []judge {
+				return []judge{&sliceJudge{length: s, requests: 10}, &sliceJudge{length: 10 * s, requests: 100}}
+			},
+			ratelimit.ModelQuota{MaxRPM: 580, Burst: 100 * ms}, 40, 5 * time.Minute, 1, 600, "requests"},
+		{"60,000 a minute, judged as 1,000 a second",
+			func() []judge {
+				return []judge{&sliceJudge{length: s, requests: 1000}, &sliceJudge{length: 10 * s, requests: 10_000}}
+			},
+			ratelimit.ModelQuota{MaxRPM: 58_000, Burst: ms}, 200, 20 * s, 1, 60_000, "requests"},
+		{"60,000 tokens a minute, judged in slices of 10 s",
+			func() []judge { return []judge{&sliceJudge{length: 10 * s, tokens: 10_000}} },
+			ratelimit.ModelQuota{MaxTPM: 58_000, Burst: 100 * ms}, 40, 5 * time.Minute, 200, 60_000, "tokens"},
+		{"600 a minute, out of a bucket of ten seconds",
+			func() []judge { return []judge{&bucketJudge{every: 100 * ms, room: 10*s + 30*ms}} },
+			ratelimit.ModelQuota{MaxRPM: 600, Burst: 10 * s}, 40, 5 * time.Minute, 1, 600, "requests"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			play := func(quota ratelimit.ModelQuota) (accepted, refused, tokens int) {
+				synctest.Test(t, func(t *testing.T) {
+					rl := newLimiter(t, quota)
+					judges := tt.judges()
+					var mu sync.Mutex
+					var workers sync.WaitGroup
+					begin := time.Now()
+					for w := range tt.workers {
+						random := rand.New(rand.NewPCG(uint64(w), 3))
+						workers.Go(func() {
+							for {
+								n := 1 + random.IntN(tt.tokens)
+								r, err := rl.Acquire(t.Context(), "m", n, 0)
+								if err != nil {
+									t.Error(err)
+									return
+								}
+								if time.Since(begin) >= tt.length {
+									r.Cancel()
+									return
+								}
+								time.Sleep(time.Duration(random.Int64N(int64(30 * ms)))) // on its way
+								mu.Lock()
+								ok := true
+								for _, j := range judges {
+									ok = ok && j.allows(time.Now(), n)
+								}
+								if ok {
+									accepted++
+									tokens += n
+									for _, j := range judges {
+										j.charge(n)
+									}
+								} else {
+									refused++
+								}
+								mu.Unlock()
+								time.Sleep(100 * ms) // the answer
+								r.Commit(n, 0)
+							}
+						})
+					}
+					workers.Wait()
+				})
+				return accepted, refused, tokens
+			}
+			accepted, refused, tokens := play(tt.quota)
+			most := tt.most * tt.length.Minutes()
+			used := float64(accepted) / most
+			if tt.of == "tokens" {
+				used = float64(tokens) / most
+			}
+			even := tt.quota
+			even.Burst = 0
+			_, without, _ := play(even)
+			t.Logf("in %v with Burst %v: %d refused, %.1f %% used; without: %d refused", tt.length, tt.quota.Burst, refused, 100*used, without)
+			if refused > 0 || used < 0.95 {
+				t.Errorf("%d refused, %.1f %% used; want none, and 95 %%", refused, 100*used)
+			}
+			if without == 0 {
+				t.Error("without Burst nothing is refused: the provider judges too mildly to show anything")
+			}
+		})
+	}
+}
+
+// What was started before a restart counts after it, in both backends.
+func TestPaceAcrossRestart(t *testing.T) {
+	t.Parallel()
+	for _, backend := range backends {
+		for _, tt := range []struct {
+			name  string
+			calls int           // before, one after the other as soon as they may
+			pause time.Duration // while nothing runs
+			then  int           // that start at once afterwards
+		}{
+			{"nothing before", 0, 0, 10},
+			{"a part of the burst", 4, 0, 6},
+			{"the burst", 10, 0, 0},
+			{"busy for long", 300, 0, 0},
+			{"busy for some time, and a short pause", 55, 3 * time.Second, 3},
+			{"busy for long, and idle", 300, 2 * time.Minute, 10},
+		} {
+			t.Run(backend+"/"+tt.name, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "state")
+				synctest.Test(t, func(t *testing.T) {
+					cfg := ratelimit.Config{Backend: backend, FilePath: path, Quotas: map[string]ratelimit.ModelQuota{
+						"m": {MaxRPM: 60, Burst: 10 * time.Second},
+					}}
+					rl := newLimiterWith(t, cfg)
+					for range tt.calls {
+						if _, err := rl.Acquire(t.Context(), "m", 0, 0); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := rl.Persist(); err != nil {
+						t.Fatal(err)
+					}
+					if err := rl.Close(); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(tt.pause)
+					// The quota comes from the file.
+					cfg.Quotas, cfg.Providers = nil, []ratelimit.Provider{ratelimit.ProviderLocal}
+					again := newLimiterWith(t, cfg)
+					defer again.Close()
+					if err := again.Load(); err != nil {
+						t.Fatal(err)
+					}
+					if q := again.Quotas["m"]; q != (ratelimit.ModelQuota{MaxRPM: 60, Burst: 10 * time.Second}) {
+						t.Errorf("quota %+v", q)
+					}
+					started := 0
+					for again.CanSend("m", 0) {
+						again.RecordUsage("m", 0, 0)
+						started++
+					}
+					if started != tt.then {
+						t.Errorf("%d calls start at once, want %d: %+v", started, tt.then, again.Decide("m", 0))
+					}
+				})
+			})
+		}
+	}
+}
+
+// Several limiters that share a file keep one pace: never more than the burst and what
+// the rate gives start in any time, and hardly less.
+func TestPaceIsShared(t *testing.T) {
+	needSQLite(t)
+	t.Parallel()
+	const (
+		rpm   = 120
+		burst = 5 * time.Second
+		runs  = 4 * time.Minute / min(racetest.Factor, 4)
+	)
+	path := filepath.Join(t.TempDir(), "shared.db")
+	synctest.Test(t, func(t *testing.T) {
+		var started []time.Time
+		open := func() *ratelimit.RateLimiter {
+			return newLimiterWith(t, ratelimit.Config{Backend: "sqlite", FilePath: path, Shared: true, Quotas: map[string]ratelimit.ModelQuota{
+				"m": {MaxRPM: rpm, MaxTPM: 1000 * rpm, Burst: burst},
+			}})
+		}
+		limiters := []*ratelimit.RateLimiter{open(), open(), open()}
+		random := rand.New(rand.NewPCG(1, 2))
+		begin := time.Now()
+		for time.Since(begin) < runs {
+			i := random.IntN(len(limiters))
+			if random.IntN(100) == 0 { // one leaves, and another comes
+				limiters[i].Close()
+				limiters[i] = open()
+			}
+			r, d := limiters[i].Reserve("m", 1000, 0)
+			if d.Allowed {
+				started = append(started, time.Now())
+				r.Commit(random.IntN(1000), 0)
+				continue
+			}
+			if !strings.Contains(d.Reason, "per minute") && !strings.HasPrefix(d.Reason, "pace: ") {
+				t.Fatalf("%+v", d)
+			}
+			time.Sleep(min(d.RetryAfter, 50*time.Millisecond))
+		}
+		for _, rl := range limiters {
+			rl.Close()
+		}
+		for i, from := range started {
+			for n, to := range started[i:] {
+				if most := int(burst.Seconds()*rpm/60+to.Sub(from).Seconds()*rpm/60) + 1; n+1 > most {
+					t.Fatalf("%d calls in %v, at most %d may start", n+1, to.Sub(from), most)
+				}
+			}
+		}
+		if want := int(runs.Minutes() * rpm * 95 / 100); len(started) < want {
+			t.Errorf("%d calls in %v, want at least %d", len(started), runs, want)
+		}
+		t.Logf("%d calls", len(started))
+	})
 }

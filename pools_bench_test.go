@@ -3,9 +3,11 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,5 +110,65 @@ func callsOf(b *testing.B, config ratelimit.Config, class string) func() float64
 			call()
 		}
 		return float64(time.Since(began)) / turn
+	}
+}
+
+func BenchmarkReserveCommitOfClasses(b *testing.B) {
+	quota := map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxInFlight: 100}}
+	four := map[string]ratelimit.Class{"a": {Weight: 3}, "b": {ReservePercent: 10}, "c": {Ahead: true}, "d": {MaxQueue: 100}}
+	for name, classes := range map[string]map[string]ratelimit.Class{"none": nil, "four": four, "no reserve": {"a": {Weight: 3}, "c": {Ahead: true}, "d": {}, "e": {}}} {
+		b.Run(name, func(b *testing.B) {
+			rl := newLimiterWith(b, ratelimit.Config{Quotas: quota, Classes: classes})
+			ctx := ratelimit.WithClass(b.Context(), "b")
+			b.ReportAllocs()
+			for b.Loop() {
+				rs, _ := rl.ReserveContext(ctx, ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 5})
+				rs[0].Commit(10, 5)
+			}
+		})
+	}
+}
+
+// BenchmarkEnterAndLeave is one waiter of a class that comes and goes while many wait.
+func BenchmarkEnterAndLeave(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rl := newLimiterWith(b, ratelimit.Config{
+				Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
+				Classes: map[string]ratelimit.Class{"a": {Weight: 3}, "b": {}, "c": {Ahead: true}, "d": {}},
+			})
+			held, _ := rl.Reserve("m", 1, 1)
+			defer held.Cancel()
+			ctx, cancel := context.WithCancel(b.Context())
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() {
+					rl.AcquireAll(ctx, ratelimit.Request{Model: "m", Class: string(rune('a' + i%4)), Flow: fmt.Sprint(i % 100)})
+				})
+			}
+			for rl.Stats("m").Waiting < n {
+				time.Sleep(time.Millisecond)
+			}
+			gone, end := context.WithCancel(b.Context())
+			end()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				served := make(chan bool)
+				one, stop := context.WithCancel(b.Context())
+				go func() {
+					rl.AcquireAll(one, ratelimit.Request{Model: "m", Class: string(rune('a' + i%4))})
+					close(served)
+				}()
+				for rl.Stats("m").Waiting <= n {
+					rl.AcquireAll(gone, ratelimit.Request{Model: "m"})
+				}
+				stop()
+				<-served
+			}
+			b.StopTimer()
+			cancel()
+			all.Wait()
+		})
 	}
 }

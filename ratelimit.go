@@ -194,13 +194,18 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
 	}
-	rl.shared.freshen()
+	if rl.shared != nil { // its time is that of the store
+		return rl.Decide(model, estimatedTokens).Allowed
+	}
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(model); ok && !rl.shared.isAlone() && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.IsCurrent(now, rl.span()) {
-		cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-		if admits, sure := verdict.Admits(t.Account, &cost, now.Instant-rl.span(), now); sure {
-			rl.mu.RUnlock()
-			return admits
+	if now, ok := rl.nowRLocked(); ok && !rl.engine.Catalog.HasPools() {
+		a := rl.shownRLocked(rl.nameRLocked(model))
+		if a != nil && a.Waiting == 0 && a.IsCurrent(now, rl.span()) {
+			cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
+			if admits, sure := verdict.Admits(a, &cost, now.Instant-rl.span(), now); sure {
+				rl.mu.RUnlock()
+				return admits
+			}
 		}
 	}
 	rl.mu.RUnlock()

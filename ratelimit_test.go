@@ -22,6 +22,8 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 // The types, the constants and the signatures compile as programs use them.
@@ -464,21 +466,21 @@ func TestYAMLIsTheDocumented(t *testing.T) {
 	const name = "gemini-3-pro-preview"
 	at := time.Date(2026, 2, 20, 14, 32, 1, 123456789, time.UTC)
 	path := filepath.Join(t.TempDir(), "new", "folder", "state.yaml")
-	rl := yamlLimiter(t, path)
+	rl := limitertest.YAML(t, path)
 	rl.Quotas[name] = ratelimit.ModelQuota{MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000}
 	rl.State[name] = &ratelimit.UsageStats{
 		Requests: []time.Time{at}, Tokens: []ratelimit.TokenEntry{{Time: at, Count: 1500}},
 		DayStart: time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), DayCount: 42,
 	}
-	yamlPersist(t, rl)
+	limitertest.Save(t, rl)
 	lines := func(text string) []string { return strings.Fields(strings.ReplaceAll(text, "- ", "-\n")) }
-	if got, want := lines(yamlContent(t, path)), lines(yamlSample); !slices.Equal(got, want) {
-		t.Errorf("the file is\n%s", yamlRead(t, path))
+	if got, want := lines(statefile.Content(t, path)), lines(statefile.Sample); !slices.Equal(got, want) {
+		t.Errorf("the file is\n%s", statefile.Read(t, path))
 	}
-	again := yamlLimiter(t, path)
-	yamlLoad(t, again)
-	if !maps.Equal(again.Quotas, rl.Quotas) || yamlText(again.State) != yamlText(rl.State) {
-		t.Errorf("loaded %v and\n%s", again.Quotas, yamlText(again.State))
+	again := limitertest.YAML(t, path)
+	limitertest.Load(t, again)
+	if !maps.Equal(again.Quotas, rl.Quotas) || limitertest.Text(again.State) != limitertest.Text(rl.State) {
+		t.Errorf("loaded %v and\n%s", again.Quotas, limitertest.Text(again.State))
 	}
 }
 
@@ -488,19 +490,21 @@ func TestLoadOfBadFiles(t *testing.T) {
 		place func(path string) error
 		fails bool
 	}{
-		"missing":       {func(string) error { return nil }, false},
-		"empty":         {func(path string) error { return os.WriteFile(path, nil, 0o600) }, true},
-		"no YAML":       {func(path string) error { return os.WriteFile(path, []byte("\x00"), 0o600) }, true},
-		"wrong types":   {func(path string) error { return os.WriteFile(path, []byte("quotas: 5\n"), 0o600) }, true},
-		"not readable":  {func(path string) error { return os.Mkdir(path, 0o700) }, true},
-		"a cut of ours": {func(path string) error { return os.WriteFile(path, []byte(yamlSample[:len(yamlSample)/2]), 0o600) }, true},
+		"missing":      {func(string) error { return nil }, false},
+		"empty":        {func(path string) error { return os.WriteFile(path, nil, 0o600) }, true},
+		"no YAML":      {func(path string) error { return os.WriteFile(path, []byte("\x00"), 0o600) }, true},
+		"wrong types":  {func(path string) error { return os.WriteFile(path, []byte("quotas: 5\n"), 0o600) }, true},
+		"not readable": {func(path string) error { return os.Mkdir(path, 0o700) }, true},
+		"a cut of ours": {func(path string) error {
+			return os.WriteFile(path, []byte(statefile.Sample[:len(statefile.Sample)/2]), 0o600)
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.yaml")
 			if err := tt.place(path); err != nil {
 				t.Fatal(err)
 			}
-			if err := yamlLimiter(t, path).Load(); (err != nil) != tt.fails || tt.fails && !errors.Is(err, ratelimit.ErrCorruptState) {
+			if err := limitertest.YAML(t, path).Load(); (err != nil) != tt.fails || tt.fails && !errors.Is(err, ratelimit.ErrCorruptState) {
 				t.Errorf("Load = %v", err)
 			}
 		})

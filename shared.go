@@ -16,6 +16,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
@@ -50,6 +51,11 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 		return err
 	}
 	is.traits = store.TraitsOf(log)
+	if l, ok := log.(interface {
+		Learned() map[string]state.Answers
+	}); ok { // by processes of an earlier version
+		rl.answers.Merge(l.Learned(), rl.mostModels())
+	}
 	rl.shared, rl.firesAt = is, account.Never
 	is.replica, err = replica.Open(ctx, replica.Options{
 		Log: log, Process: is.process, Lock: &rl.mu,

@@ -14,17 +14,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
-func overStore(t *testing.T, store ratelimit.Store, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	cfg.Store = store
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl
-}
-
 func TestStoreBesideOthers(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  ratelimit.Config

@@ -29,21 +29,27 @@ func isAnswer(err error) (is, passes bool) {
 	return true, false
 }
 
-// ask calls f for one step of an operation. Answers that pass are asked for again, as long as
-// Options.Timeout lasts.
+// try calls f once. passes says that its error is an answer that may be another one the next moment.
+func try[T any](ctx context.Context, l *Log, most time.Duration, f func(context.Context) (T, error)) (value T, passes bool, err error) {
+	value, err = within(ctx, most, l.crew, f)
+	if err == nil {
+		return value, false, nil
+	}
+	answered, passes := isAnswer(err)
+	if !answered || passes {
+		l.store.reroute()
+	}
+	return value, passes, l.store.explain(ctx, err)
+}
+
+// ask calls f for one step of an operation that changes nothing which anybody sees. Answers that
+// pass are asked for again, as long as Options.Timeout lasts.
 func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
-	s := l.store
-	for end, pause := time.Now().Add(s.options.Timeout), time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		value, err := within(ctx, time.Until(end), l.crew, f)
-		if err == nil {
-			return value, nil
-		}
-		answered, passes := isAnswer(err)
-		if !answered || passes {
-			s.reroute()
-		}
+	end := time.Now().Add(l.store.options.Timeout)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		value, passes, err := try(ctx, l, time.Until(end), f)
 		if !passes || time.Until(end) <= pause || l.sleep(ctx, pause) != nil {
-			return value, s.explain(ctx, err)
+			return value, err
 		}
 	}
 }

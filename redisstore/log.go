@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
@@ -25,6 +26,8 @@ type Log struct {
 	crew     *crew
 	keepAt   atomic.Int64 // when the keys are to be kept anew, in UnixNano
 	reportAt atomic.Int64 // when missing replicas may be reported again
+
+	learned map[string]state.Answers // see Learned
 }
 
 var _ store.Log = (*Log)(nil)
@@ -116,8 +119,8 @@ func (l *Log) isKeepDue() bool {
 }
 
 // run runs a script. An answer that is an error, or none because nothing was sent, says that nothing
-// was written.
-func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, writes bool) (any, error) {
+// was written. Whoever writes is told at once, and may send it again.
+func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, writes bool) (reply any, err error) {
 	if l.closing.Err() != nil {
 		return nil, notWritten(errClosed)
 	}
@@ -128,7 +131,12 @@ func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, wr
 	if writes && l.store.options.WaitReplicas > 0 {
 		eval = l.evalAndWait
 	}
-	reply, err := ask(ctx, l, func(ctx context.Context) (any, error) { return eval(ctx, sc, keys, args) })
+	call := func(ctx context.Context) (any, error) { return eval(ctx, sc, keys, args) }
+	if writes {
+		reply, _, err = try(ctx, l, l.store.options.Timeout, call)
+	} else {
+		reply, err = ask(ctx, l, call)
+	}
 	if answered, _ := isAnswer(err); answered {
 		return nil, notWritten(err)
 	}

@@ -102,7 +102,7 @@ func (l *alone) beyondFound(name string, more int, process int64, a *account.Acc
 	if a.Found == nil {
 		return "", 0
 	}
-	rpm, slots := a.Found.View(now).Found(now.Instant)
+	rpm, slots := a.Found.View().Found(now.Instant)
 	if slots > 0 && !l.slotsFit(name, process, l.used(state.InFlight, name, 0, a, now)+more, slots) {
 		return state.Limits[state.InFlight].Code, 0
 	}

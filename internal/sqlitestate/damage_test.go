@@ -5,7 +5,6 @@ package sqlitestate
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,23 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
-
-func wantCorrupt(t *testing.T, err error, mentions ...string) {
-	t.Helper()
-	if !errors.Is(err, state.ErrCorrupt) {
-		t.Fatalf("error %v, want ErrCorruptState", err)
-	}
-	if len(err.Error()) > 1024 || strings.ContainsAny(err.Error(), "\n\r\x00\u202e") {
-		t.Errorf("an error of %d bytes: %q", len(err.Error()), err)
-	}
-	for _, mention := range mentions {
-		if !strings.Contains(err.Error(), mention) {
-			t.Errorf("error %q, want it to name %s", err, mention)
-		}
-	}
-}
 
 // quotasWith is the original's table of quotas with other columns behind
 // its own.
@@ -59,14 +43,14 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		})
 	}
 	run := func(statements ...string) func(t *testing.T, path string) {
-		return func(t *testing.T, path string) { execute(t, path, statements...) }
+		return func(t *testing.T, path string) { statefile.Exec(t, path, statements...) }
 	}
 	fresh := func(statements ...string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-			execute(t, path, statements...)
+			statefile.Exec(t, path, statements...)
 		}
 	}
 	without := func(table, instead string) func(t *testing.T, path string) {
@@ -138,16 +122,16 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := sample(t)
 			tt.damage(t, path)
-			before := contentOf(t, path)
+			before := statefile.Contents(t, path)
 			db, err := Open(path, Formats{})
 			if err == nil {
 				db.Close()
 			}
-			wantCorrupt(t, err, tt.mentions, path)
+			statefile.WantCorrupt(t, err, tt.mentions, path)
 			if !strings.HasPrefix(err.Error(), "open database: corrupt state: ") {
 				t.Errorf("error %q", err)
 			}
-			after := contentOf(t, path)
+			after := statefile.Contents(t, path)
 			if !bytes.Equal(after[filepath.Base(path)], before[filepath.Base(path)]) {
 				t.Error("the file was changed")
 			}
@@ -163,14 +147,14 @@ func TestRefusesDamagedFiles(t *testing.T) {
 // The other program is at work, and has not yet moved its changes from the -wal
 // file to the database.
 func TestLeavesTheWALOfAnotherProgram(t *testing.T) {
-	path := newPath(t)
-	db := otherProgram(t, path)
+	path := statefile.Path(t)
+	db := statefile.Open(t, path)
 	for _, s := range []string{`PRAGMA journal_mode=WAL`, `CREATE TABLE customers (name TEXT)`, `INSERT INTO customers VALUES ('x')`} {
 		if _, err := db.Exec(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	copied := newPath(t) // as if the program had been killed
+	copied := statefile.Path(t) // as if the program had been killed
 	for _, suffix := range []string{"", "-wal"} {
 		data, err := os.ReadFile(path + suffix)
 		if err != nil {
@@ -180,10 +164,10 @@ func TestLeavesTheWALOfAnotherProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := contentOf(t, copied)
+	before := statefile.Contents(t, copied)
 	_, err := Open(copied, Formats{})
-	wantCorrupt(t, err, "another program")
-	after := contentOf(t, copied)
+	statefile.WantCorrupt(t, err, "another program")
+	after := statefile.Contents(t, copied)
 	maps.DeleteFunc(after, func(name string, _ []byte) bool { return strings.HasSuffix(name, "-shm") })
 	if !maps.EqualFunc(after, before, bytes.Equal) {
 		t.Error("its files were changed")
@@ -192,8 +176,8 @@ func TestLeavesTheWALOfAnotherProgram(t *testing.T) {
 
 // The original makes its tables one by one, and may have been killed in between.
 func TestTakesOverWhatWasLeftHalfMade(t *testing.T) {
-	path := newPath(t)
-	execute(t, path, `CREATE TABLE quotas (model TEXT PRIMARY KEY, max_rpm INTEGER NOT NULL DEFAULT 0, max_tpm INTEGER NOT NULL DEFAULT 0, max_rpd INTEGER NOT NULL DEFAULT 0)`,
+	path := statefile.Path(t)
+	statefile.Exec(t, path, `CREATE TABLE quotas (model TEXT PRIMARY KEY, max_rpm INTEGER NOT NULL DEFAULT 0, max_tpm INTEGER NOT NULL DEFAULT 0, max_rpd INTEGER NOT NULL DEFAULT 0)`,
 		`INSERT INTO quotas VALUES ('m', 1, 2, 3)`, `CREATE TABLE requests (model TEXT NOT NULL, ts INTEGER NOT NULL)`,
 		fmt.Sprintf(`INSERT INTO requests VALUES ('m', %d)`, time.Now().UnixNano()))
 	d := openDB(t, path)

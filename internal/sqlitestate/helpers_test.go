@@ -3,9 +3,7 @@
 package sqlitestate
 
 import (
-	"database/sql"
 	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,21 +11,14 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 // TestMain has no symbolic link on the way to the temporary files, as macOS has: errors name the
 // file that the link leads to, and tests compare that with their paths.
 func TestMain(m *testing.M) {
-	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
-		os.Setenv("TMPDIR", temp)
-	}
+	statefile.RealTemp()
 	os.Exit(m.Run())
-}
-
-// newPath returns the path of a database that does not exist yet.
-func newPath(t testing.TB) string {
-	t.Helper()
-	return filepath.Join(t.TempDir(), "state.db")
 }
 
 // charge is a call of a model.
@@ -48,7 +39,7 @@ func storeCharge(t *testing.T, d *DB) {
 func sample(t testing.TB) (path string) {
 	t.Helper()
 	bytes, err := sampleBytes()
-	path = newPath(t)
+	path = statefile.Path(t)
 	if err := errors.Join(err, os.WriteFile(path, bytes, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -84,56 +75,3 @@ var sampleBytes = sync.OnceValues(func() ([]byte, error) {
 	}
 	return os.ReadFile(path)
 })
-
-// otherProgram opens the database as a program that knows nothing of the library.
-func otherProgram(t testing.TB, path string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { db.Close() })
-	return db
-}
-
-// execute runs statements on the database and closes it.
-func execute(t testing.TB, path string, statements ...string) {
-	t.Helper()
-	db := otherProgram(t, path)
-	for _, s := range statements {
-		if _, err := db.Exec(s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// filesIn returns the names of all files in a folder.
-func filesIn(t testing.TB, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := make([]string, 0, len(entries))
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
-}
-
-func contentOf(t testing.TB, path string) map[string][]byte {
-	t.Helper()
-	content := make(map[string][]byte)
-	for _, name := range filesIn(t, filepath.Dir(path)) {
-		data, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		content[name] = data
-	}
-	return content
-}

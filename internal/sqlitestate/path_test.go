@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 func TestPathIsAPath(t *testing.T) {
@@ -52,7 +53,7 @@ func TestPathIsAPath(t *testing.T) {
 			for folder, want := range map[string][]string{
 				".": {}, dir: {name}, filepath.Join(dir, name): {name},
 			} {
-				if got := filesIn(t, folder); !slices.Equal(got, want) {
+				if got := statefile.Names(t, folder); !slices.Equal(got, want) {
 					t.Errorf("files %q in %s, want %q", got, folder, want)
 				}
 			}
@@ -92,7 +93,7 @@ func TestBadPaths(t *testing.T) {
 			if !strings.HasPrefix(err.Error(), "open database: ") || len(err.Error()) > 1024 {
 				t.Errorf("error %q", err)
 			}
-			if got := filesIn(t, dir); !slices.Equal(got, []string{"file", "folder"}) {
+			if got := statefile.Names(t, dir); !slices.Equal(got, []string{"file", "folder"}) {
 				t.Errorf("it left files: %q", got)
 			}
 		})
@@ -108,7 +109,7 @@ func TestMakesParentFolders(t *testing.T) {
 }
 
 func TestFileOfZeroBytesIsFresh(t *testing.T) {
-	path := newPath(t)
+	path := statefile.Path(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestFollowsSymbolicLinks(t *testing.T) {
 		if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 			t.Errorf("the link is gone: %v %v", info, err)
 		}
-		if got := filesIn(t, dir); !slices.Equal(got, []string{"link.db", "real"}) {
+		if got := statefile.Names(t, dir); !slices.Equal(got, []string{"link.db", "real"}) {
 			t.Errorf("files beside the link: %q", got)
 		}
 		if info, err := os.Stat(target); err != nil || info.Mode().Perm()&0o077 != 0 && !exists {

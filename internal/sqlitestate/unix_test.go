@@ -3,6 +3,7 @@
 package sqlitestate
 
 import (
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func TestFileBehindALinkIsTheOwnersAlone(t *testing.T) {
 }
 
 func TestFIFOIsRefusedAtOnce(t *testing.T) {
-	path := newPath(t)
+	path := statefile.Path(t)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}

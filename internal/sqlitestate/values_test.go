@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 func TestLoadRefusesBadValues(t *testing.T) {
@@ -83,14 +84,14 @@ func TestLoadRefusesBadValues(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.statement[:min(len(tt.statement), 100)], func(t *testing.T) {
 			path := sample(t)
-			execute(t, path, tt.statement)
-			before := contentOf(t, path)
+			statefile.Exec(t, path, tt.statement)
+			before := statefile.Contents(t, path)
 			d, err := Open(path, Formats{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			s, err := d.Load()
-			wantCorrupt(t, err, append(strings.Fields(tt.mentions), path)...)
+			statefile.WantCorrupt(t, err, append(strings.Fields(tt.mentions), path)...)
 			if errors.Is(err, state.ErrInvalidQuota) != tt.invalidQuota {
 				t.Errorf("error %v; is it ErrInvalidQuota?", err)
 			}
@@ -100,7 +101,7 @@ func TestLoadRefusesBadValues(t *testing.T) {
 			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if !maps.EqualFunc(contentOf(t, path), before, bytes.Equal) {
+			if !maps.EqualFunc(statefile.Contents(t, path), before, bytes.Equal) {
 				t.Error("the file was changed")
 			}
 		})

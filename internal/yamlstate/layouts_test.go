@@ -9,49 +9,33 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
-
-// sample is the sample of the documentation.
-const sample = `quotas:
-  gemini-3-pro-preview:
-    max_rpm: 150
-    max_tpm: 1000000
-    max_rpd: 1000
-state:
-  gemini-3-pro-preview:
-    requests:
-      - 2026-02-20T14:32:01.123456789Z
-    tokens:
-      - time: 2026-02-20T14:32:01.123456789Z
-        count: 1500
-    day_start: 2026-02-20T00:00:00Z
-    day_count: 42
-`
 
 // indented is the sample with another indentation of maps and of lists.
 func indented(step, list int) string {
 	s := func(n int) string { return strings.Repeat(" ", n) }
 	return strings.NewReplacer("\n        count", "\n"+s(2*step+list)+"  count", "\n      - ", "\n"+s(2*step+list)+"- ",
-		"\n    ", "\n"+s(2*step), "\n  gem", "\n"+s(step)+"gem").Replace(sample)
+		"\n    ", "\n"+s(2*step), "\n  gem", "\n"+s(step)+"gem").Replace(statefile.Sample)
 }
 
 func TestSampleLoadsInEveryLayout(t *testing.T) {
 	tests := map[string]string{
-		"2 spaces":                             sample,
+		"2 spaces":                             statefile.Sample,
 		"4 spaces":                             indented(4, 4),
 		"1 space":                              indented(1, 1),
 		"lists not indented":                   indented(2, 0),
 		"odd indents":                          indented(3, 7),
-		"CRLF":                                 strings.ReplaceAll(sample, "\n", "\r\n"),
-		"CR":                                   strings.ReplaceAll(sample, "\n", "\r"),
-		"no newline at the end":                strings.TrimSuffix(sample, "\n"),
-		"empty lines":                          strings.ReplaceAll(sample, "\n", "\n\n   \n"),
-		"comments":                             "# head\n" + strings.ReplaceAll(sample, "\n", " # naïve\n  # state:\n"),
-		"comment lines":                        strings.ReplaceAll(sample, "\n", "\n# state:\n"),
-		"a comment with an old Mac's line end": "# hidden\rquotas: {gemini-3-pro-preview: {max_rpm: 150, max_tpm: 1000000, max_rpd: 1000}}\n" + sample[strings.Index(sample, "state:"):],
-		"byte order mark":                      "\ufeff" + sample,
-		"document marks":                       "---\n" + sample + "...\n",
-		"YAML directive":                       "%YAML 1.1\n---\n" + sample,
+		"CRLF":                                 strings.ReplaceAll(statefile.Sample, "\n", "\r\n"),
+		"CR":                                   strings.ReplaceAll(statefile.Sample, "\n", "\r"),
+		"no newline at the end":                strings.TrimSuffix(statefile.Sample, "\n"),
+		"empty lines":                          strings.ReplaceAll(statefile.Sample, "\n", "\n\n   \n"),
+		"comments":                             "# head\n" + strings.ReplaceAll(statefile.Sample, "\n", " # naïve\n  # state:\n"),
+		"comment lines":                        strings.ReplaceAll(statefile.Sample, "\n", "\n# state:\n"),
+		"a comment with an old Mac's line end": "# hidden\rquotas: {gemini-3-pro-preview: {max_rpm: 150, max_tpm: 1000000, max_rpd: 1000}}\n" + statefile.Sample[strings.Index(statefile.Sample, "state:"):],
+		"byte order mark":                      "\ufeff" + statefile.Sample,
+		"document marks":                       "---\n" + statefile.Sample + "...\n",
+		"YAML directive":                       "%YAML 1.1\n---\n" + statefile.Sample,
 		"flow style": `{quotas: {gemini-3-pro-preview: {max_rpm: 150, max_tpm: 1000000, max_rpd: 1000}},
 			state: {gemini-3-pro-preview: {requests: [2026-02-20T14:32:01.123456789Z],
 			tokens: [{time: 2026-02-20T14:32:01.123456789Z, count: 1500}], day_start: 2026-02-20T00:00:00Z, day_count: 42}}}`,
@@ -59,14 +43,14 @@ func TestSampleLoadsInEveryLayout(t *testing.T) {
 			`{"requests":["2026-02-20T14:32:01.123456789Z"],"tokens":[{"time":"2026-02-20T14:32:01.123456789Z","count":1500}],` +
 			`"day_start":"2026-02-20T00:00:00Z","day_count":42}}}`,
 		"quoted keys and times": strings.NewReplacer("gemini-3-pro-preview", `"gemini-3-pro-preview"`,
-			"2026-02-20T14:32:01.123456789Z", `'2026-02-20T14:32:01.123456789Z'`, "max_rpm", `"max_rpm"`).Replace(sample),
-		"times of another zone": strings.ReplaceAll(sample, "2026-02-20T14:32:01.123456789Z", "2026-02-20T23:32:01.123456789+09:00"),
-		"the state first":       sample[strings.Index(sample, "state:"):] + sample[:strings.Index(sample, "state:")],
+			"2026-02-20T14:32:01.123456789Z", `'2026-02-20T14:32:01.123456789Z'`, "max_rpm", `"max_rpm"`).Replace(statefile.Sample),
+		"times of another zone": strings.ReplaceAll(statefile.Sample, "2026-02-20T14:32:01.123456789Z", "2026-02-20T23:32:01.123456789+09:00"),
+		"the state first":       statefile.Sample[strings.Index(statefile.Sample, "state:"):] + statefile.Sample[:strings.Index(statefile.Sample, "state:")],
 		"other order of fields": strings.NewReplacer("max_rpm: 150\n    max_tpm: 1000000", "max_tpm: 1000000\n    max_rpm: 150",
-			"time: 2026-02-20T14:32:01.123456789Z\n        count: 1500", "count: 1500\n        time: 2026-02-20T14:32:01.123456789Z").Replace(sample),
+			"time: 2026-02-20T14:32:01.123456789Z\n        count: 1500", "count: 1500\n        time: 2026-02-20T14:32:01.123456789Z").Replace(statefile.Sample),
 		"unknown keys": "version: 2\n" + strings.NewReplacer("max_rpd: 1000\n", "max_rpd: 1000\n    max_speed: [1.5, {a: -1}]\n",
-			"count: 1500\n", "count: 1500\n        kind: prompt\n", "day_count: 42\n", "day_count: 42\n    note: |\n      state:\n").Replace(sample),
-		"integers with a plus": strings.ReplaceAll(sample, "150\n", "+150\n"),
+			"count: 1500\n", "count: 1500\n        kind: prompt\n", "day_count: 42\n", "day_count: 42\n    note: |\n      state:\n").Replace(statefile.Sample),
+		"integers with a plus": strings.ReplaceAll(statefile.Sample, "150\n", "+150\n"),
 	}
 	for name, content := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 // refusals are files that ReadFile refuses, with the error's text behind the path of the file.
@@ -109,9 +110,9 @@ var refusals = []struct{ name, content, text string }{
 	{"a field twice", "quotas: {m: {max_rpm: 1, max_rpm: 1}}", `quotas.m.max_rpm: a duplicate key`},
 	{"a field of an entry twice", "state: {m: {tokens: [{count: 1, count: 1}]}}", `state.m.tokens[0].count: a duplicate key`},
 	{"an unknown key twice", "a: [{b: 1, b: 2}]", `a[0].b: a duplicate key`},
-	{"a second document", sample + "---\nquotas: {}\n", `a second document`},
-	{"a second document, empty", sample + "---\n", `a second document`},
-	{"a second document, broken", sample + "---\n\"", `yaml: line 16: found unexpected end of stream`},
+	{"a second document", statefile.Sample + "---\nquotas: {}\n", `a second document`},
+	{"a second document, empty", statefile.Sample + "---\n", `a second document`},
+	{"a second document, broken", statefile.Sample + "---\n\"", `yaml: line 16: found unexpected end of stream`},
 
 	// Hostile.
 	{"an alias", "quotas: {m: &a {max_rpm: 1}, n: *a}", `quotas.m: an anchor &a`},

@@ -12,6 +12,13 @@ if old then
   if (meta[1] or '0') ~= old or ARGV[9] ~= '' and redis.call('HGET', KEYS[6], 'head') ~= ARGV[9] then
     return 'lost'
   end
+  if ARGV[9] ~= '' then -- a process of the layout before may have joined its log since
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + time[2] / 1000 + string.match(ARGV[9], '^%S+ (%S+)') / 1000
+    if redis.call('ZCOUNT', KEYS[11], string.format('%.0f', now), '+inf') > 0 then
+      return 'lost'
+    end
+  end
   base = {seq, low, hash}
 else
   if meta[1] ~= log then

@@ -1,0 +1,21 @@
+// What tests of behaviour use of the inside.
+
+package ratelimit
+
+// Charged returns the places of the charges of a reservation in the windows of its model and of its
+// pools, by counted name: of two that are made without a cancellation between them, the later one
+// has the larger place.
+func (r *Reservation) Charged() map[string]uint32 {
+	places := make(map[string]uint32)
+	if r.call != nil {
+		for charge := range r.call.Charges {
+			if a := charge.Account(); a != nil {
+				places[a.Name] = uint32(r.serial)
+			}
+		}
+	}
+	return places
+}
+
+// ForgetToldStale makes the process report old profiles again.
+func ForgetToldStale() { toldStale.Clear() }
