@@ -7,10 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
@@ -200,6 +202,9 @@ func (s *shared) unusable(err error) *Decision {
 	return &Decision{Code: DecisionStoreError, Reason: fmt.Sprintf("the shared quota cannot be read or written: %v", err)}
 }
 
+// isAlone reports whether the store is away.
+func (s *shared) isAlone() bool { return s != nil && s.replica.IsAlone() }
+
 // freshen makes sure that what is read next is no older than the store promises.
 func (s *shared) freshen() {
 	if s != nil {
@@ -209,6 +214,15 @@ func (s *shared) freshen() {
 
 // now is the time of the store.
 func (s *shared) now() account.Now { return s.replica.Now() }
+
+// wallOf returns a time of this machine's clock as one of the store's, which may be set otherwise.
+func (s *shared) wallOf(at time.Time, now account.Now) int64 {
+	wall, ahead := clock.UnixNano(at), now.Wall-time.Now().UnixNano()
+	if ahead > 0 && wall > math.MaxInt64-ahead {
+		return math.MaxInt64
+	}
+	return wall + ahead
+}
 
 // putLocked has a command sent by send.
 func (s *shared) putLocked(c engine.Command) { s.queue = append(s.queue, c) }

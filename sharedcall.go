@@ -53,6 +53,23 @@ func (s *shared) reserve(by *caller, reqs []Request) (made Reservations, d Decis
 	return made, d
 }
 
+// decideAlone decides on a request while the store is away, by the share of this process.
+func (s *shared) decideAlone(d *Decision, req *Request) {
+	reqs := []Request{*req}
+	option, ok := s.judge(&caller{asking: asking{class: req.Class}}, reqs, d)
+	if !ok {
+		return
+	}
+	v, ok := s.replica.Judge(&option.By, wantsOf(option.Requests))
+	if !ok || v.Allowed {
+		return
+	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	now := s.rl.nowLocked()
+	s.rl.fillRLocked(d, &v, s.itemsLocked(&option, now), now)
+}
+
 // judge decides on requests by what is known here, and reports whether to ask for them.
 func (s *shared) judge(by *caller, reqs []Request, d *Decision) (option engine.Option, ok bool) {
 	rl := s.rl

@@ -217,6 +217,7 @@ func (r *Replica) finish(results []result) {
 		}
 	}
 	if len(results) > 0 {
+		r.atHome()
 		r.poisoned.row = 0
 		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
 		r.change()

@@ -44,14 +44,26 @@ func (r *Replica) comeHome(me *fleet.Member) {
 		r.put(fleet.Outage{})
 	}
 	r.tellFacts()
-	if r.isAway {
-		r.isAway = false
-		r.tellAway(nil)
+	if r.isAway && len(r.asks.queue) == 0 { // what shows that the log can be written
+		r.put(fleet.Alive{})
 	}
+	r.life.homeN = r.asks.last
+	r.isAlone.Store(false)
 	r.status, r.life.lostAt, r.life.answered = here, 0, 0
 	r.resume(waiting)
 	r.cancelStrays()
 	r.change()
+}
+
+// atHome tells that the log is there again, once the others know what the process has charged, and it
+// may use the whole quota.
+func (r *Replica) atHome() {
+	me := r.state.Member(r.process)
+	if r.isAway && r.status == here && me != nil && me.N >= r.life.homeN && (me.Owes == 0 || r.doubts) {
+		r.isAway = false
+		r.tellAway(nil)
+		r.change()
+	}
 }
 
 func (r *Replica) joinCommand() fleet.Join {

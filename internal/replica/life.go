@@ -40,8 +40,10 @@ type life struct {
 	currentAt time.Time // when the last request was sent whose answer had all news
 	failures  int       // since the last answer
 	failedAt  time.Time
-	outageAt  int64 // the instant of the last Outage
-	answered  int64 // the Outage that it has answered
+	refusedAt time.Time // since when no append was accepted; zero where the last one was
+	homeN     int64     // the last number of what is told first after an absence
+	outageAt  int64     // the instant of the last Outage
+	answered  int64     // the Outage that it has answered
 	wasCutOff bool
 	lostAt    int64   // the instant at which a log was lost whose facts are not told yet; 0 for none
 	journal   journal // that was applied of it

@@ -36,6 +36,10 @@ func (r *Replica) send() {
 		}
 		if err != nil {
 			r.unsent(flying, err)
+		} else {
+			r.mu.Lock()
+			r.life.refusedAt = time.Time{}
+			r.mu.Unlock()
 		}
 		r.hear(after, news, err, sent)
 		if err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
@@ -91,8 +95,19 @@ func (r *Replica) unsent(flying []*ask, err error) {
 		}
 	}
 	r.asks.queue = append(back, r.asks.queue...)
-	if !errors.Is(err, store.ErrNotWritten) && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
+	if errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrTrimmed) || r.ctx.Err() != nil {
+		return
+	}
+	if !errors.Is(err, store.ErrNotWritten) {
 		r.life.failures++ // an append is not tried twice before its callers are answered
+	}
+	now := time.Now()
+	switch since := r.life.refusedAt; {
+	case since.IsZero():
+		r.life.refusedAt = now
+	case r.status == here && now.Sub(since) >= r.timeout: // it can be read, and not be written
+		r.err, r.life.failedAt = err, now
+		r.leave()
 	}
 }
 
@@ -106,7 +121,6 @@ func (r *Replica) fail(err error) {
 	r.life.failures++
 	r.life.failedAt = time.Now()
 	if (r.status == here || r.status == catching) && r.life.failures > 1 && time.Since(r.contact) >= r.timeout {
-		r.tell(err)
 		r.leave()
 	}
 }
