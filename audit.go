@@ -82,6 +82,8 @@ func (rl *RateLimiter) Audit() Audit {
 type audits struct {
 	counted audit.Book // by counted name
 	classes audit.Book // but for the calls without a class, which are the rest
+
+	estimates map[string]*tally.Estimates // by counted name, of those that have an entry of their own
 }
 
 // mostClasses bounds the classes of which sums are kept, however often SetClasses has others.
@@ -89,8 +91,8 @@ const mostClasses = 1000
 
 // counted is what this process counts beside an account.
 type counted struct {
-	audit     *audit.Sums     // what Audit adds up; nil before the first charge
-	estimates tally.Estimates // against what the calls used
+	audit     *audit.Sums      // what Audit adds up; nil before the first charge
+	estimates *tally.Estimates // against what the calls used; nil before the first
 
 	provider   Provider // of the model, as of
 	providedAt int      // this change of what tells it: see teller.providerLocked
@@ -125,12 +127,32 @@ func (rl *RateLimiter) auditOfLocked(a *account.Account) *audit.Sums {
 	return is.audit
 }
 
+// estimatesOfLocked returns how the estimates of a model were. Those for which Audit has no entry
+// have one in common.
+func (rl *RateLimiter) estimatesOfLocked(a *account.Account) *tally.Estimates {
+	is := rl.localLocked(a)
+	if is.estimates == nil {
+		name := a.Name
+		if rl.audits.counted[name] == nil {
+			name = audit.Other
+		}
+		if is.estimates = rl.audits.estimates[name]; is.estimates == nil {
+			is.estimates = new(tally.Estimates)
+			if rl.audits.estimates == nil {
+				rl.audits.estimates = make(map[string]*tally.Estimates)
+			}
+			rl.audits.estimates[name] = is.estimates
+		}
+	}
+	return is.estimates
+}
+
 // auditLocked adds a call up: for its model, for each of its pools, and for its class. The model of
 // a call that only pools have counted had no place.
 func (rl *RateLimiter) auditLocked(c *account.Call, add func(*audit.Sums)) {
 	counts := false
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil {
+	for i := range c.Len() {
+		if a := c.Charge(i).Account(); a != nil {
 			add(rl.auditOfLocked(a))
 			counts = true
 		}
@@ -170,7 +192,7 @@ func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used t
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates but
 	// those of its models.
 	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
-		rl.localLocked(c.Model).estimates.Add(c.Tokens.Total(), used.Total())
+		rl.estimatesOfLocked(c.Model).Add(c.Tokens.Total(), used.Total())
 	}
 }
 

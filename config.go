@@ -9,6 +9,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pricing"
@@ -239,10 +240,15 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 		return nil, fmt.Errorf("new limiter: Store and the database %q are both set, want one of them", dbPath)
 	}
 	if cfg.Shared && sqlitestate.Enabled {
-		rl, err := newShared(&sqlitelog.Store{Path: dbPath, Durability: cfg.Durability}, cfg)
+		var learned map[string]state.Answers // by processes of an earlier version
+		rl, err := newShared(&sqlitelog.Store{
+			Path: dbPath, Durability: cfg.Durability,
+			TakeOver: former.SQLite(func(all map[string]state.Answers) { learned = all }),
+		}, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("new limiter: %w", err)
 		}
+		rl.answers.Merge(learned, rl.mostModels())
 		return rl, nil
 	}
 	rl, err := newLimiter(cfg)

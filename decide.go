@@ -146,13 +146,21 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 
 func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.shared.freshen()
+	var t engine.Target
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(req.Model); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
-		rl.decideRLocked(d, req, &t, now)
+	if now, ok := rl.lookRLocked(req.Model, &t); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
+		if !rl.passesRLocked(d, req, &t, now) {
+			rl.decideRLocked(d, req, &t, now)
+		}
 		rl.mu.RUnlock()
 		return
 	}
 	rl.mu.RUnlock()
+	rl.decideLocked(d, req)
+}
+
+// decideLocked is decide where something has to be brought in order first.
+func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
@@ -177,6 +185,28 @@ func (rl *RateLimiter) countAsideRLocked(s *ModelStats, t *engine.Target, now ac
 	day := dayFrom(shows.DayStart, t.Account.Quota.DayZone)
 	rl.statsRLocked(&is, t.Account.Aside(shownBy(shows), day, now, rl.span()), now)
 	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
+}
+
+// passesRLocked is decideRLocked for a request that passes without a look at each limit. It is false
+// for others.
+func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
+	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+	if !t.Account.IsShown() {
+		return false
+	}
+	if passes, _ := rl.engine.Passes(t, &cost, rl.span(), now); !passes {
+		return false
+	}
+	d.pass(t.Account)
+	d.Model = req.Model
+	rl.statsRLocked(&d.Stats, t.Account, now)
+	return true
+}
+
+// pass has the decision be that requests of an account pass.
+func (d *Decision) pass(a *account.Account) {
+	code, reason := verdict.PassedBy(a)
+	d.Allowed, d.Code, d.Reason = true, DecisionCode(code), reason
 }
 
 // depends reports whether the decision on a request depends on what its model has used.
@@ -210,16 +240,22 @@ func (rl *RateLimiter) by(a asking) engine.By {
 
 // askRLocked returns what a request asks of the engine.
 func (rl *RateLimiter) askRLocked(req *Request, t *engine.Target) engine.Request {
-	r := engine.Request{Target: *t, Tokens: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
-	if rl.pricing != nil {
-		r.Most, r.Priced = rl.mostRLocked(t, r.Tokens, req.BilledOutput)
-	}
-	if t.Account.Has(account.Unknown) {
-		rl.judgeUnknownRLocked(&r)
-	} else if !t.Account.IsShown() {
-		rl.checkAgeRLocked(t.Counted)
-	}
+	r := engine.Request{Target: *t}
+	rl.askForRLocked(&r, req)
 	return r
+}
+
+// askForRLocked fills in what a request asks of its target.
+func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
+	r.Tokens = tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
+	if rl.pricing != nil {
+		r.Most, r.Priced = rl.mostRLocked(&r.Target, r.Tokens, req.BilledOutput)
+	}
+	if r.Account.Has(account.Unknown) {
+		rl.judgeUnknownRLocked(r)
+	} else if !r.Account.IsShown() {
+		rl.checkAgeRLocked(r.Counted)
+	}
 }
 
 // fillRLocked makes a verdict a Decision, with the usage of the model that it is on.

@@ -166,13 +166,13 @@ func TestEventsMirrorReplacedLogs(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			f.Fail(nil)
 		},
-		"replaced": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
+		"emptied": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
-			f.Replace(false)
+			f.Empty()
 		},
-		"replaced, used": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
+		"without its end": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
-			f.Replace(true)
+			f.LoseEnd(1)
 		},
 		"account while down": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
 			f.Fail(errors.New("made up"))

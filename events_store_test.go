@@ -14,7 +14,6 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
@@ -205,45 +204,6 @@ func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A process that is taken for dead, and is not, goes on with what it has open.
-func TestEventsOfAProcessTakenForDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fake, w := fakestore.New(), witnessOf(t)
-		rl, process, err := ratelimit.NewOverFake(fake, ratelimit.Config{
-			Events: w, LeaseTTL: time.Hour, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 2}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rl.Close()
-		first, second := reserve(t, rl, "m", 1, 0), reserve(t, rl, "m", 2, 0)
-		synctest.Wait()
-		w.lines()
-		const other = 7
-		log := fake.Open(other, int64(time.Minute), time.Hour)
-		step, err := log.Begin(t.Context(), sharedlog.Everything)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gone := &sharedlog.Event{Process: other, N: 1, Kind: sharedlog.Gone, Ref: process, Wall: time.Now().UnixNano()}
-		if _, err := step.Commit(&sharedlog.Batch{Events: []*sharedlog.Event{gone}}); err != nil {
-			t.Fatal(err)
-		}
-		if n := rl.Stats("m").InFlight; n != 0 {
-			t.Errorf("%d slots are taken", n)
-		}
-		w.want()
-		w.wantOpen(2)
-		first.Commit(3, 3)
-		first.Cancel()
-		w.want("#1 settled m 1+0 used 3+3")
-		w.wantOpen(1)
-		w.closes(rl)
-		w.wantOpen(0)
-		second.Commit(1, 1)
-	})
 }
 
 // Waiters of two limiters in one line: each is told of its own.

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"fmt"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
@@ -118,11 +119,9 @@ func (rl *RateLimiter) Err() error {
 // warnTalliesLocked warns of refusals and estimates. It lets others in now and then.
 func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
 	work := yield.New(&rl.mu, &rl.clock)
-	for a := range rl.engine.Accounts {
-		if is, _ := a.Local.(*local); is != nil && !a.Gone { // it may be gone after others were let in
-			if e := &is.estimates; e.Off() {
-				w.Add(warnEstimate, a.Name, &EstimateError{a.Name, int(e.Calls), int(e.Estimated), int(e.Used)})
-			}
+	for name, e := range rl.audits.estimates {
+		if e.Off() && name != audit.Other {
+			w.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
 		}
 		work.Next()
 	}

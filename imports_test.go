@@ -67,7 +67,6 @@ var importRules = map[string][]string{
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
-	"internal/classuse": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/fairline": {
 		modulePath + "/internal/eviction", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
@@ -86,13 +85,9 @@ var importRules = map[string][]string{
 	"internal/reporter": {
 		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
 	},
-	"internal/demo": {},
-	"internal/headroom": {
-		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
-	},
-	"internal/opencalls":   {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/demo":        {},
 	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/settings":    {modulePath + "/internal/sharedlog/sqlitelog"},
+	"internal/settings":    {modulePath + "/internal/store/sqlitelog"},
 	"internal/provenance": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
@@ -104,27 +99,12 @@ var importRules = map[string][]string{
 	"internal/tokencount": {modulePath + "/internal/apicall"},
 	"internal/fsx":        {"golang.org/x/sys/..."},
 	"internal/pace":       {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
-	"internal/sharedlog": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
-		modulePath + "/internal/tokens",
-	},
-	"internal/sharedlog/outbox": {
-		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
-		modulePath + "/money", // in its tests
-	},
 	"internal/test/fakestore": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
-	"internal/instruments":     {modulePath, modulePath + "/money"},
-	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
-	"internal/sharedlog/sqlitelog": {
-		modulePath + "/internal/sharedlog", modulePath + "/internal/test/fakestore",
-		modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
-		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
-		"modernc.org/sqlite",
-	},
-	"internal/audit": {modulePath + "/internal/tokens", modulePath + "/money"},
+	"internal/instruments": {modulePath, modulePath + "/money"},
+	"internal/audit":       {modulePath + "/internal/tokens", modulePath + "/money"},
 	"internal/pricing": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
@@ -135,6 +115,14 @@ var importRules = map[string][]string{
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
 		modulePath + "/internal/wire",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
+	},
+	"internal/former": {
+		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/clock",
+		modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/errtext",
+		modulePath + "/internal/fleet", modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
+		modulePath + "/internal/tokens",
+		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
 	},
 	"internal/replica": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
@@ -164,7 +152,7 @@ var importRules = map[string][]string{
 	"internal/tokens":  {},
 	"internal/unsaved": {
 		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
-		modulePath + "/internal/state",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/account": {
 		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
@@ -197,7 +185,6 @@ var importRules = map[string][]string{
 		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 		modulePath + "/money", // in its tests
 	},
-	"internal/history":   {},
 	"internal/jsonscan":  {},
 	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
 	"internal/periodic":  {},
@@ -219,7 +206,9 @@ var importRules = map[string][]string{
 	"internal/test/doctest":      {},
 	"internal/test/fakeprovider": {},
 	"internal/test/figure":       {modulePath + "/limit"},
-	"internal/test/formertest":   {},
+	"internal/test/formertest": {
+		modulePath + "/internal/account", modulePath + "/internal/fleet", modulePath + "/internal/state", modulePath + "/money",
+	},
 	"internal/test/foundlimits": {
 		modulePath, modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/test/adaptivesim",
@@ -386,30 +375,30 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 			"exclude (\n\texample.org/d v1.0.0\n)\nreplace example.org/e => ../e\n")},
 		"a.go": file("fmt", "net/http", "gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/unix",
 			modulePath+"/debounce", modulePath+"/limit", modulePath+"/internal/fsx"),
-		"a_test.go":               file("testing", modulePath, "example.org/assert"),
-		"b.go":                    file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
-		"limit/a.go":              file("time"),
-		"limit/a_test.go":         file(modulePath+"/limit", modulePath+"/limit/inner", modulePath+"/internal/test/racetest"),
-		"limit/b.go":              file(modulePath, modulePath+"/internal/test/racetest"),
-		"limit/inner/a.go":        file(modulePath + "/debounce"),
-		"debounce/a_test.go":      file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
-		"llmhttp/a.go":            file(modulePath, modulePath+"/limit"),
-		"llmhttp/a_test.go":       file("gopkg.in/yaml.v3"),
-		"llmhttp/b.go":            file("go.opentelemetry.io/otel/metric", "github.com/prometheus/client_golang/prometheus"),
-		"examples/a/main.go":      file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
-		"internal/fsx/a.go":       file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
-		"internal/fsx/b.go":       file(modulePath, modulePath+"/limit", modulePath+"/internal/test/figure"),
-		"internal/other/a.go":     file(modulePath + "/internal/other/inner"),
-		"internal/sharedlog/a.go": file(modulePath + "/internal/sqlitestate"),
+		"a_test.go":           file("testing", modulePath, "example.org/assert"),
+		"b.go":                file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
+		"limit/a.go":          file("time"),
+		"limit/a_test.go":     file(modulePath+"/limit", modulePath+"/limit/inner", modulePath+"/internal/test/racetest"),
+		"limit/b.go":          file(modulePath, modulePath+"/internal/test/racetest"),
+		"limit/inner/a.go":    file(modulePath + "/debounce"),
+		"debounce/a_test.go":  file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
+		"llmhttp/a.go":        file(modulePath, modulePath+"/limit"),
+		"llmhttp/a_test.go":   file("gopkg.in/yaml.v3"),
+		"llmhttp/b.go":        file("go.opentelemetry.io/otel/metric", "github.com/prometheus/client_golang/prometheus"),
+		"examples/a/main.go":  file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
+		"internal/fsx/a.go":   file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
+		"internal/fsx/b.go":   file(modulePath, modulePath+"/limit", modulePath+"/internal/test/figure"),
+		"internal/other/a.go": file(modulePath + "/internal/other/inner"),
+		"internal/store/a.go": file(modulePath + "/internal/sqlitestate"),
 
-		"internal/sharedlog/sqlitelog/a.go": file(modulePath+"/internal/sqlitestate", modulePath+"/internal/sharedlog", modulePath+"/internal/test/figure"),
-		"internal/other/b.go":               file(modulePath+"/limit", "golang.org/x/sys/unix"),
-		"internal/test/other/a.go":          file(modulePath+"/internal/test/other/inner", modulePath+"/internal/test/figure"),
-		"internal/bench/go.mod":             {},
-		"internal/bench/a_test.go":          file("golang.org/x/time/rate"),
-		"limit/testdata/a.go":               file("example.org/a"),
-		".hidden/a.go":                      file("example.org/a"),
-		"README.md":                         {},
+		"internal/store/sqlitelog/a.go": file(modulePath+"/internal/sqlitestate", modulePath+"/internal/store", modulePath+"/internal/test/figure"),
+		"internal/other/b.go":           file(modulePath+"/limit", "golang.org/x/sys/unix"),
+		"internal/test/other/a.go":      file(modulePath+"/internal/test/other/inner", modulePath+"/internal/test/figure"),
+		"internal/bench/go.mod":         {},
+		"internal/bench/a_test.go":      file("golang.org/x/time/rate"),
+		"limit/testdata/a.go":           file("example.org/a"),
+		".hidden/a.go":                  file("example.org/a"),
+		"README.md":                     {},
 	}
 	want := []string{
 		"a_test.go imports example.org/assert",
@@ -426,8 +415,8 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"internal/fsx/b.go imports " + modulePath + "/internal/test/figure",
 		"internal/other/b.go imports " + modulePath + "/limit",
 		"internal/other/b.go imports golang.org/x/sys/unix",
-		"internal/sharedlog/a.go imports " + modulePath + "/internal/sqlitestate",
-		"internal/sharedlog/sqlitelog/a.go imports " + modulePath + "/internal/test/figure",
+		"internal/store/a.go imports " + modulePath + "/internal/sqlitestate",
+		"internal/store/sqlitelog/a.go imports " + modulePath + "/internal/test/figure",
 		"internal/test/other/a.go imports " + modulePath + "/internal/test/figure",
 		"limit/b.go imports " + modulePath,
 		"limit/b.go imports " + modulePath + "/internal/test/racetest",

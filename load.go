@@ -98,10 +98,12 @@ func (l loading) takeQuotas() {
 		rl.tellZoneLocked(zone, now)
 	}
 	rl.engine.LoadPools(l.Pools, now)
+	rl.engine.Catalog.Grow(len(l.Quotas))
 	names, work := slices.Sorted(maps.Keys(l.Quotas)), yield.New(&rl.mu, &rl.clock)
+	var changes []catalog.Change // the room for them is used again
 	for some := range slices.Chunk(names, 64) {
-		l.sayLocked(work.Instant, func(c *catalog.Catalog) (changes []catalog.Change) {
-			changes = make([]catalog.Change, 0, len(some))
+		l.sayLocked(work.Instant, func(c *catalog.Catalog) []catalog.Change {
+			changes = changes[:0]
 			for _, name := range some {
 				changes = c.LoadQuota(changes, name, l.Quotas[name], l.Said[name], rl.learns)
 			}

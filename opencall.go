@@ -45,7 +45,7 @@ func endOf(c *account.Call, how account.How, used tokens.Count) end {
 // neither a model nor a pool counts, and for one that has ended already.
 func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 	c := r.liveRLocked()
-	if c == nil || !isCounted(c) {
+	if c == nil || !c.IsCounted() {
 		return nil
 	}
 	e := by.makeLocked(t, EventAdmitted)
@@ -93,14 +93,6 @@ func (t *teller) handed(e *telling) {
 func (t *teller) reuseLocked(told *toldCall) {
 	*told = toldCall{next: t.unused}
 	t.unused = told
-}
-
-// isCounted reports whether a call was charged to anything.
-func isCounted(c *account.Call) bool {
-	for range c.Charges {
-		return true
-	}
-	return false
 }
 
 // fillLocked fills in what all events of a call say.

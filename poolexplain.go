@@ -56,7 +56,7 @@ func budgetsOf(a *account.Account, now account.Now) (budgets []BudgetState) {
 
 // foundOf returns the limits that were found for an account; nil where its quota searches for none.
 func foundOf(a *account.Account, now account.Now) *FoundLimits {
-	f := a.Found.View(now)
+	f := a.Found.View()
 	if f == nil {
 		return nil
 	}

@@ -196,11 +196,14 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	rl.shared.freshen()
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(model); ok && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.IsCurrent(now, rl.span()) {
-		cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-		if admits, sure := verdict.Admits(t.Account, &cost, now.Instant-rl.span(), now); sure {
-			rl.mu.RUnlock()
-			return admits
+	if now, ok := rl.nowRLocked(); ok && !rl.engine.Catalog.HasPools() {
+		a := rl.shownRLocked(rl.nameRLocked(model))
+		if a != nil && a.Waiting == 0 && a.IsCurrent(now, rl.span()) {
+			cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
+			if admits, sure := verdict.Admits(a, &cost, now.Instant-rl.span(), now); sure {
+				rl.mu.RUnlock()
+				return admits
+			}
 		}
 	}
 	rl.mu.RUnlock()

@@ -58,21 +58,26 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	}
 	var e *telling
 	rl.mu.Lock()
-	now, t := rl.enterLocked(req.Model)
-	asked := [1]engine.Request{rl.askRLocked(req, &t)}
+	var asked [1]engine.Request
+	r := &asked[0]
+	now := rl.enterForLocked(req.Model, &r.Target)
+	rl.askForRLocked(r, req)
 	of := rl.by(by.asking)
-	rl.charged[0] = nil
-	rl.statsRLocked(&d.Stats, t.Account, now)
-	calls, v := rl.engine.Admit(rl.charged[:0], &of, asked[:], now)
-	rl.explainRLocked(d, &v, rl.engine.Items())
+	rl.statsRLocked(&d.Stats, r.Account, now)
+	c := rl.engine.AdmitOne(&of, r, now)
+	if c != nil {
+		d.pass(r.Account)
+	} else {
+		c = rl.admitLocked(d, &of, asked[:], now)
+	}
 	d.Model = req.Model
-	if v.Allowed {
-		made = rl.reservationLocked(calls[0], t.Account.LimitsSlots() || rl.holdTTL > 0 || limitSlots(t.Pools))
+	if c != nil {
+		made = rl.reservationLocked(c, r.Account.LimitsSlots() || rl.holdTTL > 0 || limitSlots(r.Pools))
 	} else if !by.tentative {
-		rl.refusedLocked(t.Counted, now, d)
+		rl.refusedLocked(r.Counted, now, d)
 	}
 	if rl.teller != nil {
-		e = rl.teller.reservedLocked(by, made, d, asked[0].Tokens)
+		e = rl.teller.reservedLocked(by, made, d, r.Tokens)
 	}
 	rl.leaveLocked(now)
 	rl.mu.Unlock()
@@ -80,6 +85,18 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 		rl.teller.tellAndWatch(e, made)
 	}
 	return made
+}
+
+// admitLocked admits one request by a look at each limit, and says why in the decision. It returns
+// nil for a denial.
+func (rl *RateLimiter) admitLocked(d *Decision, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
+	rl.charged[0] = nil
+	calls, v := rl.engine.Admit(rl.charged[:0], of, asked, now)
+	rl.explainRLocked(d, &v, rl.engine.Items())
+	if !v.Allowed {
+		return nil
+	}
+	return calls[0]
 }
 
 // limitSlots reports whether one of some accounts limits the calls in flight.

@@ -12,7 +12,9 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
@@ -42,11 +44,16 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), process: newProcess()}
 	ctx, cancel := context.WithTimeout(background, openTimeout)
 	defer cancel()
-	log, err := s.Open(ctx, store.Options{Process: is.process, Report: rl.reporter.Report})
+	log, err := s.Open(ctx, store.Options{Process: is.process, Keep: rl.keeps(), Report: rl.reporter.Report})
 	if err != nil {
 		return err
 	}
 	is.traits = store.TraitsOf(log)
+	if from, ok := log.(interface {
+		Learned() map[string]state.Answers
+	}); ok { // earlier versions
+		rl.answers.Merge(from.Learned(), rl.mostModels())
+	}
 	rl.shared, rl.firesAt = is, account.Never
 	is.replica, err = replica.Open(ctx, replica.Options{
 		Log: log, Process: is.process, Lock: &rl.mu,
@@ -60,6 +67,15 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	return nil
 }
 
+// keeps returns how long a store has to keep what nobody touches: longer than any day counts, and
+// than a month where money is counted.
+func (rl *RateLimiter) keeps() time.Duration {
+	if rl.pricing != nil {
+		return 32 * 24 * time.Hour
+	}
+	return 7 * 24 * time.Hour
+}
+
 // newProcess returns a random number above zero.
 func newProcess() int64 {
 	var b [8]byte
@@ -67,15 +83,12 @@ func newProcess() int64 {
 	return int64(binary.LittleEndian.Uint64(b[:])>>1 | 1)
 }
 
-// leaseOf returns what Config.LeaseTTL stands for.
+// leaseOf returns what Config.LeaseTTL stands for, within what a log may say.
 func leaseOf(ttl time.Duration) time.Duration {
-	switch {
-	case ttl == 0:
+	if ttl == 0 {
 		return 10 * time.Second
-	case ttl < 100*time.Millisecond:
-		return 100 * time.Millisecond
 	}
-	return min(ttl, 24*time.Hour)
+	return min(max(ttl, 100*time.Millisecond), fleet.LongestLease)
 }
 
 // close ends the part of the limiter. Its slots and places in line are free then.
@@ -257,7 +270,7 @@ func (s *shared) persist(op string) error {
 	s.rl.mu.RUnlock()
 	err := error(ErrClosed)
 	if !closed {
-		err = cmp.Or(s.replica.Fresh(background, 0), s.err())
+		err = cmp.Or(s.replica.Sync(background), s.err())
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"time"
 	"unsafe"
@@ -39,8 +38,9 @@ func entryOf(u *account.Usage) *UsageStats { return (*UsageStats)(unsafe.Pointer
 
 func shownBy(s *UsageStats) *account.Usage { return (*account.Usage)(unsafe.Pointer(s)) }
 
+// sameMap reports whether two maps are one: the value of a map is a pointer.
 func sameMap[K comparable, V any](a, b map[K]V) bool {
-	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b))
 }
 
 // readyLocked makes what a zero RateLimiter lacks.
@@ -133,54 +133,75 @@ func spanOf(begin, end time.Time) account.Span {
 	return account.Span{Begin: clock.UnixNano(begin), End: clock.UnixNano(end)}
 }
 
-// lookRLocked returns the present moment and what the name of a model stands for; ok is false where
-// enterLocked has to be called, because something has to be brought in order first.
-func (rl *RateLimiter) lookRLocked(model string) (now account.Now, t engine.Target, ok bool) {
+// lookRLocked returns the present moment, and puts into t what the name of a model stands for; ok is
+// false where enterLocked has to be called, because something has to be brought in order first.
+func (rl *RateLimiter) lookRLocked(model string, t *engine.Target) (now account.Now, ok bool) {
 	if rl.shared != nil {
-		t, ok = rl.engine.Find(rl.nameRLocked(model), model)
-		return rl.shared.now(), t, ok && rl.shared.refusesRLocked() == nil
+		ok = rl.engine.FindIn(t, rl.nameRLocked(model), model)
+		return rl.shared.now(), ok && rl.shared.refusesRLocked() == nil
 	}
 	if now, ok = rl.nowRLocked(); !ok {
-		return now, t, false
+		return now, false
 	}
 	counted := rl.nameRLocked(model)
-	stats, exists := rl.State[counted]
+	if a := rl.shownRLocked(counted); a != nil {
+		t.Account, t.Counted, t.Asked = a, a.Name, model
+		return now, rl.engine.FindPools(t)
+	}
+	if _, exists := rl.State[counted]; exists {
+		return now, false
+	}
+	if ok = rl.engine.FindIn(t, counted, model); !ok || t.Account.IsShown() {
+		return now, false
+	}
+	return now, rl.knowsQuotaRLocked(counted, t.Account)
+}
+
+// shownRLocked returns the account of a counted name that State shows, if the engine knows what the
+// program says of it; else nil.
+func (rl *RateLimiter) shownRLocked(counted string) *account.Account {
+	stats := rl.State[counted]
 	if stats == nil {
-		if t, ok = rl.engine.Find(counted, model); !ok || exists || t.Account.IsShown() {
-			return now, t, false
-		}
-	} else {
-		a := stats.account
-		if a == nil || entryOf(a.Usage()) != stats || !a.Mirrors() {
-			return now, t, false
-		}
-		if is, _ := a.Local.(*local); is == nil || is.home != rl {
-			return now, t, false
-		}
-		if t, ok = rl.engine.TargetOf(a, model); !ok {
-			return now, t, false
-		}
+		return nil
 	}
-	q, own := rl.Quotas[counted]
-	switch {
-	case own:
-		ok = t.Account.Name != "" && state.Quota(q) == t.Account.Quota
-	default:
-		ok = len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas)
+	a := stats.account
+	if a == nil || entryOf(a.Usage()) != stats || !a.Mirrors() {
+		return nil
 	}
-	return now, t, ok
+	if is, _ := a.Local.(*local); is == nil || is.home != rl {
+		return nil
+	}
+	// One look at the map is enough where the quota limits something: one that is not there does not.
+	if q := rl.Quotas[counted]; a.Listed && !a.Has(account.Unlimited) && a.Quota.Is((*state.Quota)(&q)) || rl.knowsQuotaRLocked(counted, a) {
+		return a
+	}
+	return nil
+}
+
+// knowsQuotaRLocked reports whether the engine knows what Quotas says of a counted name.
+func (rl *RateLimiter) knowsQuotaRLocked(counted string, a *account.Account) bool {
+	if q, own := rl.Quotas[counted]; own {
+		return a.Name != "" && a.Quota.Is((*state.Quota)(&q))
+	}
+	return len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas)
 }
 
 // enterLocked is lookRLocked for a method that may change something: it brings in order what the
 // program has changed by hand.
 func (rl *RateLimiter) enterLocked(model string) (now account.Now, t engine.Target) {
-	now, t, ok := rl.lookRLocked(model)
-	if ok {
-		return now, t
+	now = rl.enterForLocked(model, &t)
+	return now, t
+}
+
+// enterForLocked is enterLocked, which puts what it finds into t.
+func (rl *RateLimiter) enterForLocked(model string, t *engine.Target) account.Now {
+	now, ok := rl.lookRLocked(model, t)
+	if !ok {
+		now = rl.nowLocked()
+		counted := rl.adoptLocked(model, now)
+		*t = rl.engine.Resolve(counted, model)
 	}
-	now = rl.nowLocked()
-	counted := rl.adoptLocked(model, now)
-	return now, rl.engine.Resolve(counted, model)
+	return now
 }
 
 // adoptLocked has the engine know what the program says of a model, and returns the name under
@@ -256,8 +277,8 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 // adoptChargedLocked has the engine know what the program has changed by hand of what a call has
 // charged.
 func (rl *RateLimiter) adoptChargedLocked(c *account.Call, now account.Now) {
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil && a.IsShown() && !a.Mirrors() {
+	for i := range c.Len() {
+		if a := c.Charge(i).Account(); a != nil && a.IsShown() && !a.Mirrors() {
 			rl.adoptStatsLocked(a.Name, now)
 		}
 	}
@@ -354,10 +375,17 @@ func (rl *RateLimiter) wake() {
 
 // nameRLocked returns the name under which a model is counted.
 func (rl *RateLimiter) nameRLocked(model string) string {
-	if rl.naming.Aliases == nil && !rl.naming.MatchVersions {
-		return state.ModelName(model)
+	if rl.naming.Aliases != nil || rl.naming.MatchVersions || state.IsMarked(model) {
+		return rl.countedRLocked(model)
 	}
-	return state.ModelName(rl.naming.Counted(model, rl.isListedRLocked))
+	return model // short enough to be inlined
+}
+
+func (rl *RateLimiter) countedRLocked(model string) string {
+	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
+		model = rl.naming.Counted(model, rl.isListedRLocked)
+	}
+	return state.ModelName(model)
 }
 
 // isListedRLocked reports whether a model has a quota of its own.

@@ -73,8 +73,9 @@ func (s *ModelStats) used() [state.InFlight]int {
 // zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	rl.shared.freshen()
+	var t engine.Target
 	rl.mu.RLock()
-	if now, t, ok := rl.lookRLocked(model); ok && !rl.isStaleRLocked(t.Account, now) {
+	if now, ok := rl.lookRLocked(model, &t); ok && !rl.isStaleRLocked(t.Account, now) {
 		rl.statsRLocked(&stats, t.Account, now)
 		rl.mu.RUnlock()
 		return stats
@@ -141,7 +142,7 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 	if a.CoolUntil > now.Wall {
 		s.CooldownUntil = time.Unix(0, a.CoolUntil)
 	}
-	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View(now).Found(now.Instant)
+	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View().Found(now.Instant)
 	if u := reportsOf(a, now); u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
 		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount

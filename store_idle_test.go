@@ -34,7 +34,7 @@ func TestStoreAfterIdleness(t *testing.T) {
 					time.Sleep(30 * time.Second)
 				}
 				busy.RecordUsage("m", 1, 1)
-				if fake.Events() >= charges {
+				if fake.Len() >= charges {
 					t.Fatal("nothing was deleted")
 				}
 				ask(idle)

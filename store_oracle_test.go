@@ -19,15 +19,13 @@ func TestStoreIsOneLimiter(t *testing.T) {
 	})
 }
 
-// The same where Commits conflict and fail, before or after they were written.
-func TestStoreIsOneLimiterWhateverConflicts(t *testing.T) {
+// The same where writes fail now and then, before or after they were written.
+func TestStoreIsOneLimiterWhateverFails(t *testing.T) {
 	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
-		fake.Lonely = true // one limiter alone has the whole quota
-		s := sharedoracle.New(t, storeSetup(seed, fake))
-		trouble := makeTrouble(s, fake)
-		s.Run(400)
-		if trouble.conflicts < 50 || trouble.failures < 2 {
-			t.Errorf("%d conflicts, %d failures", trouble.conflicts, trouble.failures)
+		failures := makeTrouble(seed, fake)
+		sharedoracle.New(t, storeSetup(seed, fake)).Run(400)
+		if n := failures(); n < 10 {
+			t.Errorf("%d failures", n)
 		}
 	})
 }
@@ -44,12 +42,10 @@ func TestStoreIsOneLimiterWide(t *testing.T) {
 }
 
 // What the limiters of a store say of quotas is what one limiter alone says.
-func TestStoreQuotasAreThoseOfOneLimiterWhateverConflicts(t *testing.T) {
+func TestStoreQuotasAreThoseOfOneLimiterWhateverFails(t *testing.T) {
 	overFakes(t, times(12, 4, 1000), func(t *testing.T, seed int, fake *fakestore.Fake) {
-		fake.Lonely = true
-		s := sharedoracle.New(t, storeSetup(seed, fake))
-		makeQuotaTrouble(s, fake)
-		s.RunQuotas(200, false)
+		makeTrouble(seed, fake)
+		sharedoracle.New(t, storeSetup(seed, fake)).RunQuotas(200, false)
 	})
 }
 
@@ -66,6 +62,7 @@ func storeSetup(seed int, store ratelimit.Store) sharedoracle.Setup {
 			return rl
 		},
 		Shares: true,
+		Near:   time.Microsecond, // a write takes some nanoseconds
 		CatchUp: func(t *testing.T, rl *ratelimit.RateLimiter) {
 			if err := rl.Persist(); err != nil {
 				t.Error(err)

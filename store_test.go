@@ -175,7 +175,7 @@ func TestStoreWithAnotherClock(t *testing.T) {
 		t.Run(ahead.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := fakestore.New()
-				fake.Ahead = ahead
+				fake.Jump(ahead)
 				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}, "cooled": {}}}
 				first := overStore(t, fake, cfg)
 				first.Cooldown("cooled", time.Now().Add(30*time.Second))
@@ -247,34 +247,4 @@ func TestStoreSharesBurstWhileDown(t *testing.T) {
 			})
 		})
 	}
-}
-
-// What counts for the day alone, and was deleted from the log, is not written to it again by a
-// limiter that has not heard of that when the log loses its end.
-func TestStoreForkedAfterAFold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fake := fakestore.New()
-		cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPD: 1000}}}
-		one, two := overStore(t, fake, cfg), overStore(t, fake, cfg)
-		for range 100 {
-			one.RecordUsage("m", 1, 0)
-		}
-		two.Stats("m")
-		time.Sleep(3 * time.Minute)
-		one.RecordUsage("m", 1, 0)
-		if n := fake.Events(); n > 10 {
-			t.Fatalf("the log has %d events, want few", n)
-		}
-		fake.Fork()
-		for range 2 {
-			for i, rl := range []*ratelimit.RateLimiter{two, one} {
-				if err := rl.Persist(); err != nil {
-					t.Error(err)
-				}
-				if s := rl.Stats("m"); s.RPD != 101 || s.TPD != 101 {
-					t.Errorf("limiter %d counts %d requests and %d tokens in the day, want 101", i, s.RPD, s.TPD)
-				}
-			}
-		}
-	})
 }

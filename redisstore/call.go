@@ -2,87 +2,117 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"os"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/breaker"
-	"dappco.re/go/core/go-ratelimit/internal/deadline"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"github.com/redis/go-redis/v9"
 )
 
-// passing are the errors of a server that may be gone the next moment.
-var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "UNBLOCKED", "NOREPLICAS"}
+// passing are the answers of a server that may be others the next moment.
+var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "NOREPLICAS"}
 
-// passes reports whether it may help to ask again after an error: it is none of the server, or one
-// that passes.
-func passes(err error) bool {
-	if errors.Is(err, errBroken) {
-		return false
-	}
+// isAnswer reports whether an error is an answer of the server, and whether it may be another one
+// the next moment.
+func isAnswer(err error) (is, passes bool) {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
-		return !errors.Is(err, redis.ErrClosed)
+		return false, false
 	}
 	for _, prefix := range passing {
-		if redis.HasErrorPrefix(err, prefix) {
-			return true
+		if redis.HasErrorPrefix(answer, prefix) {
+			return true, true
 		}
 	}
-	return false
+	return true, false
 }
 
-// isFull reports whether a server has no memory for what it was to write.
-func isFull(err error) bool {
-	var answer redis.Error
-	return errors.As(err, &answer) && redis.HasErrorPrefix(answer, "OOM")
+// try calls f once. passes says that its error is an answer that may be another one the next moment.
+func try[T any](ctx context.Context, l *Log, most time.Duration, f func(context.Context) (T, error)) (value T, passes bool, err error) {
+	value, err = within(ctx, most, l.crew, f)
+	if err == nil {
+		return value, false, nil
+	}
+	answered, passes := isAnswer(err)
+	if !answered || passes {
+		l.store.reroute()
+	}
+	return value, passes, l.store.explain(ctx, err)
 }
 
-// ask calls f until it succeeds, for Options.Timeout at most. f must be idempotent. The first try
-// has half of the time. It calls nothing while too much of what was asked has failed.
-func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
-	began := time.Now()
-	end := began.Add(s.options.Timeout)
-	for most, pause := s.options.Timeout/2, time.Millisecond; ; {
-		value, err := try(ctx, s, most, f)
-		if err == nil || !passes(err) {
+// ask calls f for one step of an operation that changes nothing which anybody sees. Answers that
+// pass are asked for again, as long as Options.Timeout lasts.
+func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
+	end := time.Now().Add(l.store.options.Timeout)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		value, passes, err := try(ctx, l, time.Until(end), f)
+		if !passes || time.Until(end) <= pause || l.sleep(ctx, pause) != nil {
 			return value, err
 		}
-		s.reroute()
-		left := time.Until(end)
-		if ctx.Err() != nil || left <= pause {
-			return value, s.health.explain(err, began)
+	}
+}
+
+// patiently calls f until it succeeds, for Options.OpenTimeout at most, unless it fails for good.
+func patiently[T any](ctx context.Context, s *Store, c *crew, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.OpenTimeout)
+	defer cancel()
+	var cause error // the last one that tells something
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		value, err := within(ctx, max(s.options.Timeout, time.Second), c, f)
+		if err == nil || isFinal(err) {
+			return value, err
 		}
+		if told := s.explain(context.WithoutCancel(ctx), err); cause == nil || told != err || !isTimeout(err) {
+			cause = told
+		}
+		s.reroute()
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return value, s.health.explain(err, began)
+			if ended := ctx.Err(); !errors.Is(cause, ended) {
+				cause = fmt.Errorf("%w: %w", ended, cause)
+			}
+			return value, cause
 		}
-		most, pause = left-pause, min(2*pause, 20*time.Millisecond)
 	}
 }
 
-// try is deadline.Call for what the breaker lets pass and counts.
-func try[T any](ctx context.Context, s *Store, most time.Duration, f func(context.Context) (T, error)) (value T, err error) {
-	pass, ok := s.health.breaker.Enter(time.Now())
-	if !ok {
-		return value, s.health.refusal()
+// isFinal reports whether another try would fail like this one.
+func isFinal(err error) bool {
+	answered, passes := isAnswer(err)
+	var certificate *tls.CertificateVerificationError
+	return answered && !passes || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed) || errors.As(err, &certificate)
+}
+
+// explainFor is how long it may take to find out why a call had no answer.
+const explainFor = 15 * time.Millisecond
+
+// explain returns why there was no answer in time, if the server cannot be connected to: go-redis
+// tries that again and again, and then says that the time was over. It returns other errors as they
+// are. Whatever says that the time was over is context.DeadlineExceeded, too.
+func (s *Store) explain(ctx context.Context, err error) error {
+	if !isTimeout(err) {
+		return err
 	}
-	value, err = deadline.Call(ctx, most, s.heeds, f)
-	now, outcome := time.Now(), breaker.Success
-	switch {
-	case err == nil || !passes(err): // the server has answered
-	case ctx.Err() != nil:
-		outcome = breaker.Unknown
-	default:
-		outcome = breaker.Failure
-		s.health.note(err, now)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
-	s.health.breaker.Leave(pass, now, outcome)
-	return value, err
+	if ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainFor)
+	defer cancel()
+	if cause := s.settings.dial(ctx); cause != nil && !isTimeout(cause) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// isTimeout reports whether an error says no more than that there was no answer in time.
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // reroute has the client of a Cluster ask for the masters anew, in the background. By itself it
@@ -93,172 +123,40 @@ func (s *Store) reroute() {
 	}
 }
 
-// request is a call of a script.
-type request struct {
-	script *redis.Script
-	args   []any
-	log    string // the identity of the log that it is about
-	facts  *facts // where append is to find them: it looks at no more than it has to
-	first  int64  // the place of the first event that is written there
+// once is a command that the client does not send again by itself: what the second answer says
+// would not be so of the first.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// newOnce returns a call of a script, by its hash or by its text.
+func newOnce(ctx context.Context, name, what string, keys []string, args []any) once {
+	words := append(make([]any, 0, 3+len(keys)+len(args)), name, what, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	command := once{redis.NewCmd(ctx, append(words, args...)...)}
+	command.SetFirstKeyPos(3)
+	return command
 }
 
-// timed is a reply, and when it was asked for and came.
-type timed struct {
-	reply
-	sent, received time.Time
-}
+// script is a script with its text.
+type script struct{ text, hash string }
 
-// run runs a script that looks at all keys.
-func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed, error) {
-	log, _ := args[0].(string)
-	return l.send(ctx, &request{script: script, args: args, log: log})
-}
+func newScript(text string) *script { return &script{text, redis.NewScript(text).Hash()} }
 
-// send runs a script, and returns its reply.
-func (l *Log) send(ctx context.Context, q *request) (timed, error) {
-	r, err := ask(ctx, l.store, func(ctx context.Context) (r timed, err error) {
-		args := q.args
-		if !l.store.heeds {
-			args = slices.Clone(args) // a call before may go on
-		}
-		args[argExpected] = l.clock.expect()
-		r.sent = time.Now()
-		raw, err := l.eval(ctx, q, args)
-		if err != nil {
-			return r, err
-		}
-		r.received = time.Now()
-		r.reply, err = parseReply(raw, q)
-		return r, err
-	})
-	if err != nil {
-		return timed{}, fmt.Errorf("redis: %w", err)
-	}
-	l.clock.heard(r.sent, r.received, r.now)
-	asked := l.since(r.sent)
-	if l.askedAt.Store(asked); q.facts == nil {
-		l.wholeAt.Store(asked)
-	}
-	switch r.status {
-	case statusReplaced:
-		current := q.log == l.heard.position().log // it follows no other one since
-		if current && l.follows.Load() && !l.replaced.Swap(true) && l.options.Replaced != nil {
-			go l.options.Replaced()
-		}
-		return r, errReplaced
-	case statusStale:
-		return r, errStale
-	}
-	l.learn(r.facts)
-	return r, nil
-}
-
-// The statuses of replies.
-const (
-	statusOK = iota
-	statusConflict
-	statusReplaced
-	statusStale
-)
-
-var (
-	errReplaced = fmt.Errorf("redis: %w", sharedlog.ErrReplaced)
-	errStale    = errors.New("redis: a later change was written first")
-	errReply    = errors.New("a reply that the script does not give")
-)
-
-// reply is what a script answers.
-type reply struct {
-	status  int64
-	place   int64  // of the first event that was written, or else of the last one that is there
-	now     int64  // the log's time in microseconds
-	facts          // of the log; nothing where it is another one
-	text    string // what the script has to tell besides; "" in the common case
-	entries []entry
-}
-
-// parseReply reads the answer of a script. In the common case it is the time: all else is as was
-// asked.
-func parseReply(raw any, q *request) (r reply, err error) {
-	if now, ok := raw.(int64); ok && q.facts != nil {
-		return reply{place: q.first, now: now, facts: *q.facts}, nil
-	}
-	fields, _ := raw.([]any)
-	if len(fields) != 6 {
-		return r, fmt.Errorf("%w: %d fields", errReply, len(fields))
-	}
-	numbers := [3]int64{}
-	for i := range numbers {
-		if numbers[i], err = number(fields[i]); err != nil {
-			return r, err
-		}
-	}
-	r = reply{status: numbers[0], place: numbers[1], now: numbers[2]}
-	if text, _ := fields[3].(string); text != "" {
-		if r.facts, err = parseFacts(text); err != nil {
-			return r, err
-		}
-	}
-	r.text, _ = fields[4].(string)
-	r.entries, err = parseEntries(fields[5])
-	return r, err
-}
-
-// parseEntries reads entries of the stream.
-func parseEntries(raw any) ([]entry, error) {
-	all, _ := raw.([]any)
-	entries := make([]entry, 0, len(all))
-	for _, raw := range all {
-		n, err := parseEntry(raw)
-		if err != nil {
+// eval runs a script by its hash, and by its text where the server does not know it.
+func (l *Log) eval(ctx context.Context, sc *script, keys []string, args []any) (any, error) {
+	send := func(name, what string) (any, error) {
+		command := newOnce(ctx, name, what, keys, args)
+		if err := l.store.client.Process(ctx, command); err != nil {
 			return nil, err
 		}
-		entries = append(entries, n)
+		return command.Result()
 	}
-	return entries, nil
+	reply, err := send("evalsha", sc.hash)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return send("eval", sc.text)
+	}
+	return reply, err
 }
-
-// parseEntry reads an entry of the stream as a script returns it.
-func parseEntry(raw any) (n entry, err error) {
-	pair, _ := raw.([]any)
-	if len(pair) != 2 {
-		return n, errEntry
-	}
-	id, _ := pair[0].(string)
-	fields, _ := pair[1].([]any)
-	if len(fields) != 2 {
-		return n, fmt.Errorf("%w: %s has %d fields", errEntry, id, len(fields))
-	}
-	value, _ := fields[1].(string)
-	return newEntry(id, value)
-}
-
-// entriesOf reads entries of the stream as commands return them.
-func entriesOf(messages []redis.XMessage) ([]entry, error) {
-	entries := make([]entry, 0, len(messages))
-	for _, m := range messages {
-		value, _ := m.Values["e"].(string)
-		n, err := newEntry(m.ID, value)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, n)
-	}
-	return entries, nil
-}
-
-// number reads a number that came as one or as text.
-func number(raw any) (n int64, err error) {
-	switch raw := raw.(type) {
-	case int64:
-		return raw, nil
-	case string:
-		if n, err = parseInt(raw); err == nil {
-			return n, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: %v for a number", errReply, raw)
-}
-
-// words splits the text of a reply.
-func (r *reply) words() []string { return strings.Fields(r.text) }

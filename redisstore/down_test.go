@@ -200,7 +200,7 @@ func TestOutageAtStart(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	client := clientOf(t, proxy.Addr())
-	store, err := redisstore.New(t.Context(), client, redisstore.Options{Prefix: prefix})
+	store, err := redisstore.New(t.Context(), client, redisstore.Options{Prefix: prefix, OpenTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// A program of the commit before, and this version, at one store.
+// Programs of the commits before, at a store of this version.
 
-package redisstore_test
+package redisstore
 
 import (
 	"os"
@@ -8,66 +8,70 @@ import (
 	"testing"
 	"time"
 
-	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/test/formertest"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 
-// This version takes the log over, with what the program of before did there. That program fails
-// with its next step, in words, and does not open the store again, also not after a reset.
-func TestFormerProgram(t *testing.T) {
-	t.Parallel()
-	for name, commit := range map[string]string{"found": formertest.BeforeFound, "pools": formertest.BeforePools} {
-		t.Run("before "+name, func(t *testing.T) { testFormerProgram(t, commit) })
-	}
+// beforeLog is the last commit of the layout before.
+const beforeLog = "0445c7e8ab0379e8e68034053fc24766851f5329"
+
+var formerCommits = map[string]string{
+	"found": formertest.BeforeFound, "pools": formertest.BeforePools, "the log": beforeLog,
 }
 
-func testFormerProgram(t *testing.T, commit string) {
-	t.Parallel()
+// refusal is in what a program of the layout before is told.
+const refusal = "the store is of a later version of go-ratelimit"
+
+// A program of the layout before does not open a store of this one: it would count apart.
+func TestFormerProgramIsRefused(t *testing.T) {
 	source, err := os.ReadFile("testdata/former/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := formertest.Build(t, commit, "redisstore", string(source))
-	server := redistest.Start(t)
-	former, said := formertest.Start(t, program, server.Addr(), prefix)
-	if said.Error != "" {
-		t.Fatal(said)
-	}
-	for range 3 {
-		if said := former.Do("reserve"); !said.Allowed || said.Error != "" {
-			t.Fatalf("reserve: %+v", said)
-		}
-	}
-	adaptive := ratelimit.ModelQuota{MaxTPM: 1000, AdaptiveFloorRPM: 5, AdaptiveCeilingInFlight: 6}
-	m := machine{addr: server.Addr(), limiter: ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{model: adaptive}}}
-	one := m.start(t)
-	if s := one.Stats(model); s.TPM != 30 || s.RPM != 3 || s.InFlight != 3 {
-		t.Errorf("what the program of before did is %+v", s)
-	}
-	const words = "the store is of a later version of go-ratelimit, update this program"
-	former.Do("reserve")
-	for began := time.Now(); !strings.Contains(former.Do("state").Error, words); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("the program of before goes on: %+v", former.Do("reserve"))
-		}
-	}
-	if said := former.Do("reserve"); !strings.Contains(said.Error, words) {
-		t.Errorf("another step: %+v", said)
-	}
-	two := m.start(t)
-	one.Reset("")
-	one.RecordUsage(model, 7, 0)
-	redistest.Eventually(t, "another limiter of this version counts alike", func() bool { return two.Stats(model).TPM == 7 })
-	if _, said := formertest.Start(t, program, server.Addr(), prefix); !strings.Contains(said.Error, words) {
-		t.Errorf("opened again: %+v", said)
-	}
-	if _, q, _ := two.QuotaFor(model); q != adaptive {
-		t.Errorf("the quota is %+v", q)
-	}
-	for i, rl := range []*ratelimit.RateLimiter{one, two, m.start(t)} {
-		if s := rl.Stats(model); s.TPM != 7 || rl.Err() != nil {
-			t.Errorf("limiter %d: %+v, %v", i, s, rl.Err())
-		}
+	for name, commit := range formerCommits {
+		t.Run("before "+name, func(t *testing.T) {
+			t.Parallel()
+			program := formertest.Build(t, commit, "redisstore", string(source))
+			server := redistest.Start(t)
+			client := clientOf(t, server.Addr())
+			l := begun(t, client, Options{}, time.Hour)
+			for range 2 { // the first leaves nothing behind that lets the second in
+				if _, said := formertest.Start(t, program, server.Addr(), "test"); !strings.Contains(said.Error, refusal) {
+					t.Fatalf("opened: %+v", said)
+				}
+			}
+			if _, err := l.Append(t.Context(), start.At, oneEntry(1)); err != nil {
+				t.Error(err)
+			}
+
+			// One that has its log open when that is taken over fails with its next step.
+			former, said := formertest.Start(t, program, server.Addr(), "other")
+			if said.Error != "" {
+				t.Fatal(said)
+			}
+			if said := former.Do("reserve"); !said.Allowed || said.Error != "" {
+				t.Fatalf("reserve: %+v", said)
+			}
+			s, err := New(t.Context(), client, Options{Prefix: "other", Timeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			over := newLog(s, store.Options{Process: 2})
+			head := client.HGet(t.Context(), over.keys[ownKeys+1], "head").Val()
+			if err := over.begin(t.Context(), 0, start, head+"0"); err == nil {
+				t.Error("a log begins with an image of what was before")
+			}
+			if err := over.begin(t.Context(), 0, start, head); err != nil {
+				t.Fatal(err)
+			}
+			former.Do("reserve")
+			redistest.Eventually(t, "the program of before fails", func() bool {
+				return strings.Contains(former.Do("state").Error, refusal)
+			})
+			if said := former.Do("reserve"); !strings.Contains(said.Error, refusal) {
+				t.Errorf("another step: %+v", said)
+			}
+		})
 	}
 }

@@ -50,7 +50,11 @@ func everyCall(t testing.TB, rl *ratelimit.RateLimiter) {
 	rl.Reset("")
 }
 
-// All keys are of the prefix and the layout, are eleven, and have a TTL of a week.
+// keysOfPrefix is how many keys a prefix has: four of its log, with one image, and eleven that keep
+// programs of the layout before out.
+const keysOfPrefix = 4 + 11
+
+// All keys are of the prefix, are four and those of the layout before, and have a TTL of a week.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -60,12 +64,12 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(all) != 11 {
-			t.Errorf("%s: %d keys, want 11: %q", when, len(all), all)
+		if len(all) != keysOfPrefix {
+			t.Errorf("%s: %d keys, want %d: %q", when, len(all), keysOfPrefix, all)
 		}
 		for _, key := range all {
 			ttl := server.Client().PTTL(t.Context(), key).Val()
-			if !strings.HasPrefix(key, "{"+prefix+"}:ratelimit:2:") || ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
+			if !strings.HasPrefix(key, "{"+prefix+"}:ratelimit:") || ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
 				t.Errorf("%s: key %q has a TTL of %v", when, key, ttl)
 			}
 		}
@@ -148,7 +152,7 @@ func TestPrefixesAndLayoutsAreApart(t *testing.T) {
 			t.Errorf("%s is %v", key, got)
 		}
 	}
-	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*11+8 {
+	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*keysOfPrefix+8 {
 		t.Errorf("%d keys", n)
 	}
 }
@@ -187,17 +191,16 @@ func TestScriptFlush(t *testing.T) {
 }
 
 // rights are those that a Store needs on its keys. They are in the guide.
-const rights = "resetchannels -@all +ping +evalsha +eval +time +exists +unlink +pexpire" +
-	" +hget +hmget +hset +hdel +hscan +xadd +xrange +xread +xrevrange +xdel" +
-	" +zadd +zrem +zscore +zcount +zrange +zrangebyscore"
+const rights = "resetchannels -@all +ping +evalsha +eval +xread +lrange +rpush +xtrim" +
+	" +time +get +set +exists +unlink +pexpire +persist +hget +hmget +hset +llen +zadd +xadd +xrange +xrevrange"
 
-// sentByClient are the commands that the scripts do not call.
-var sentByClient = []string{"ping", "evalsha", "eval", "hscan", "xread", "xrange", "zscore", "zrange", "zrangebyscore"}
+// sentByClient are the commands that the client sends beside the scripts.
+var sentByClient = []string{"ping", "evalsha", "eval", "xread", "hmget", "hget", "exists", "lrange", "rpush", "pexpire", "xtrim"}
 
 // aclUser makes a user with rights on the keys of the prefix, and returns a client of his.
 func aclUser(t testing.TB, server *redistest.Server, rights string) *redis.Client {
 	t.Helper()
-	args := []any{"ACL", "SETUSER", "guest", "reset", "on", ">secret", "~{" + prefix + "}:ratelimit:2:*"}
+	args := []any{"ACL", "SETUSER", "guest", "reset", "on", ">secret", "~{" + prefix + "}:ratelimit:*"}
 	for _, right := range strings.Fields(rights) {
 		args = append(args, right)
 	}
@@ -266,7 +269,7 @@ func TestRightsAreEnough(t *testing.T) {
 // The rights of the guide are those of the commands that the scripts and the client send.
 func TestRightsAreNeeded(t *testing.T) {
 	used := slices.Clone(sentByClient)
-	files, err := filepath.Glob("lua/*.lua")
+	files, err := filepath.Glob("scripts/*.lua")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,46 +11,41 @@ import (
 // reportEvery is how often a log reports that too few replicas have what it wrote.
 const reportEvery = time.Second
 
-// eval runs a script. Where it is one that writes events and Options.WaitReplicas asks for that, it
-// waits for the replicas. Too few of them are reported.
-func (l *Log) eval(ctx context.Context, q *request, args []any) (any, error) {
-	keys := l.keys
-	if q.facts != nil {
-		keys = keys[:commonKeys]
-	}
-	if l.store.options.WaitReplicas == 0 || q.script != appendScript {
-		return q.script.Run(ctx, l.store.client, keys, args...).Result()
-	}
-	raw, acks, err := l.store.evalAndWait(ctx, q.script, keys, args)
-	if want := int64(l.store.options.WaitReplicas); err == nil && acks < want && l.options.Report != nil {
-		now := l.since(time.Now())
-		if at := l.reportAt.Load(); now >= at && l.reportAt.CompareAndSwap(at, now+int64(reportEvery)) {
-			l.options.Report(fmt.Errorf("redis: %d of %d replicas have the last change in time", acks, want))
-		}
-	}
-	return raw, err
-}
-
-// evalAndWait runs a script and WAIT, on one connection: WAIT speaks of the writes of its own. It
-// returns how many replicas have them. A quarter of Options.Timeout has to do for that.
-func (s *Store) evalAndWait(ctx context.Context, script *redis.Script, keys []string, args []any) (raw any, acks int64, err error) {
+// evalAndWait runs a script and WAIT, on one connection: WAIT speaks of the writes of its own. A
+// quarter of Options.Timeout has to do for that. Too few replicas are reported.
+func (l *Log) evalAndWait(ctx context.Context, sc *script, keys []string, args []any) (reply any, err error) {
+	s := l.store
 	node := redis.Cmdable(s.client)
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		if node, err = cluster.MasterForKey(ctx, keys[keyLog]); err != nil {
-			return nil, 0, err
+		if node, err = cluster.MasterForKey(ctx, keys[0]); err != nil {
+			return nil, err
 		}
 	}
 	most := max(s.options.Timeout/4, time.Millisecond).Milliseconds()
-	run := func(eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) {
+	send := func(name, what string) (any, int64, error) {
 		pipe := node.Pipeline()
-		reply := eval(ctx, pipe, keys, args...)
+		command := newOnce(ctx, name, what, keys, args)
+		pipe.Process(ctx, command)
 		wait := pipe.Do(ctx, "wait", s.options.WaitReplicas, most)
 		pipe.Exec(ctx) // each of the two has its own error
-		acks, _ = wait.Int64()
-		raw, err = reply.Result()
+		acks, _ := wait.Int64()
+		reply, err := command.Result()
+		return reply, acks, err
 	}
-	if run(script.EvalSha); errors.Is(err, redis.ErrNoScript) || redis.HasErrorPrefix(err, "NOSCRIPT") {
-		run(script.Eval)
+	reply, acks, err := send("evalsha", sc.hash)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, acks, err = send("eval", sc.text)
 	}
-	return raw, acks, err
+	if err == nil && acks < int64(s.options.WaitReplicas) {
+		l.missReplicas(acks)
+	}
+	return reply, err
+}
+
+// missReplicas reports that fewer replicas than wanted have a change.
+func (l *Log) missReplicas(acks int64) {
+	now, at := time.Now().UnixNano(), l.reportAt.Load()
+	if l.options.Report != nil && now >= at && l.reportAt.CompareAndSwap(at, now+int64(reportEvery)) {
+		l.options.Report(fmt.Errorf("redis: %d of %d replicas have the last change in time", acks, l.store.options.WaitReplicas))
+	}
 }

@@ -48,7 +48,19 @@ type Call struct {
 }
 
 // Reset empties the call, and keeps the room for its charges.
-func (c *Call) Reset() { *c = Call{Ended: true, more: c.more[:0]} }
+func (c *Call) Reset() {
+	c.ID, c.Asked, c.Model, c.Class, c.Local = ID{}, "", nil, "", nil
+	c.Tokens, c.Most, c.Cost, c.At, c.Delay = tokens.Count{}, 0, 0, Now{}, 0
+	c.HoldUntil, c.HeapIndex, c.Serial, c.Arrived, c.Ended = 0, 0, 0, false, true
+	if c.Prev != nil || c.Next != nil { // writing a pointer costs time while the collector marks
+		c.Prev, c.Next = nil, nil
+	}
+	c.first.reset()
+	for i := range c.more {
+		c.more[i].reset()
+	}
+	c.more = c.more[:0]
+}
 
 // Charges visits what the call has charged: to its model first, then to its pools by name.
 func (c *Call) Charges(yield func(*Charge) bool) {
@@ -60,6 +72,22 @@ func (c *Call) Charges(yield func(*Charge) bool) {
 			return
 		}
 	}
+}
+
+// Len returns how many charges there are, for those who visit them on the way of each call.
+func (c *Call) Len() int {
+	if c.first.Meter == nil {
+		return 0
+	}
+	return 1 + len(c.more)
+}
+
+// Charge returns the i-th charge.
+func (c *Call) Charge(i int) *Charge {
+	if i == 0 {
+		return &c.first
+	}
+	return &c.more[i-1]
 }
 
 // IsCounted reports whether any account was charged.
@@ -139,8 +167,8 @@ func (c *Call) End(how How, used tokens.Count, cost money.Amount, now Now, span 
 	if how == Committed {
 		c.Cost = cost
 	}
-	for charge := range c.Charges {
-		charge.end(c, how, used, now, span)
+	for i := range c.Len() {
+		c.Charge(i).end(c, how, used, now, span)
 	}
 }
 

@@ -27,8 +27,18 @@ type Charge struct {
 func (c *Charge) add(m *Meter, now Now, count tokens.Count) {
 	m.charge(now, count)
 	m.InFlight++
-	*c = Charge{Meter: m, At: now.Instant, Tokens: count, days: m.days}
+	c.reset()
+	c.Meter, c.At, c.Tokens, c.days = m, now.Instant, count, m.days
 	c.place(m.requests.Len()-1, m.tokens.Len()-1)
+}
+
+// reset empties the charge.
+func (c *Charge) reset() {
+	if c.Payer != nil || c.prepaid != nil {
+		c.Payer, c.prepaid = nil, nil
+	}
+	c.Meter, c.At, c.Tokens = nil, 0, tokens.Count{}
+	c.request, c.token, c.days, c.epoch, c.round = 0, 0, 0, 0, 0
 }
 
 // place notes where the charge is: the i-th oldest of the requests, the j-th oldest of the tokens.
@@ -84,7 +94,9 @@ func (c *Charge) settle(now Now, span int64, used tokens.Count) {
 	} else if left && excess != (tokens.Count{}) {
 		m.pushTokens(now.Instant, now.Time(), excess.Clamp())
 	}
-	m.show()
+	if !m.isShown() {
+		m.show()
+	}
 	switch {
 	case c.isToday():
 		m.setDay(m.usage.DayCount, tokens.AddSaturated(m.restOfDay(c.Tokens, used), used.Total()))

@@ -12,15 +12,8 @@ import (
 type Found struct {
 	bounds found.Bounds
 	limits *found.Limits // nil before the first call
+	fresh  *found.Limits // the beginning of a search, for readers before the first call: it never ages
 	seed   uint64        // of what is random in the search
-}
-
-// at returns what was found; where nothing was asked for yet, the beginning of a search.
-func (f *Found) at(now Now) *found.Limits {
-	if f.limits == nil {
-		return found.NewSeeded(f.bounds, now.Instant, f.seed)
-	}
-	return f.limits
 }
 
 // Limits returns what was found, to be changed. It is nil for a quota that is invalid.
@@ -28,7 +21,9 @@ func (f *Found) Limits(now Now) *found.Limits {
 	if f == nil || f.bounds == (found.Bounds{}) {
 		return nil
 	}
-	f.limits = f.at(now)
+	if f.limits == nil {
+		f.limits = found.NewSeeded(f.bounds, now.Instant, f.seed)
+	}
 	return f.limits
 }
 
@@ -36,11 +31,14 @@ func (f *Found) Limits(now Now) *found.Limits {
 func (f *Found) HasBegun() bool { return f != nil && f.limits != nil }
 
 // View is Limits for a reader.
-func (f *Found) View(now Now) *found.Limits {
-	if f == nil || f.bounds == (found.Bounds{}) {
+func (f *Found) View() *found.Limits {
+	switch {
+	case f == nil || f.bounds == (found.Bounds{}):
 		return nil
+	case f.limits == nil:
+		return f.fresh
 	}
-	return f.at(now)
+	return f.limits
 }
 
 // bindFound has the search follow the quota.
@@ -55,9 +53,17 @@ func (a *Account) bindFound(now Now) {
 		a.Extras = append(a.Extras, a.Found)
 	}
 	b := found.BoundsOf(&a.Quota)
-	if a.Found.bounds = b; a.Found.limits != nil && b != (found.Bounds{}) && a.Found.limits.Bounds() != b {
+	if a.Found.bind(b); a.Found.limits != nil && b != (found.Bounds{}) && a.Found.limits.Bounds() != b {
 		a.Found.limits.Bind(b, now.Instant, now.Wall)
 	}
+}
+
+// bind bounds the search by a quota; what was found stays as it is.
+func (f *Found) bind(b found.Bounds) {
+	if b != (found.Bounds{}) && b != f.bounds {
+		f.fresh = found.NewSeeded(b, Never/2, f.seed)
+	}
+	f.bounds = b
 }
 
 // AdoptFound takes over what a file or another process has found.
@@ -72,7 +78,7 @@ func (a *Account) AdoptFound(known state.Found, now Now) {
 // SlotLimit returns how many calls may be in flight now; 0 for no limit.
 func (a *Account) SlotLimit(now Now) int {
 	most := a.Quota.MaxInFlight
-	if l := a.Found.View(now); l != nil {
+	if l := a.Found.View(); l != nil {
 		if f := l.MostSlots(a.InFlight, now.Instant); f > 0 && (most == 0 || f < most) {
 			return f
 		}
@@ -90,7 +96,7 @@ func (a *Account) MostSlots() int {
 
 // Deny denies requests until the rate that was found lets the next one start.
 func (f *Found) Deny(_ Ask, now Now) (d Denial) {
-	if opens := f.View(now).Opens(); opens > now.Instant {
+	if opens := f.View().Opens(); opens > now.Instant {
 		d.Add(Refusal{
 			Rank: ByRate, Code: state.Limits[state.RPM].Code,
 			Reason: "requests are spaced by the rate that was found", Wait: opens - now.Instant,

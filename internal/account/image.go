@@ -131,7 +131,8 @@ func readText(r *wire.Reader) string { return r.String(math.MaxInt) }
 // readExtras reads the limits that few accounts have.
 func (a *Account) readExtras(r *wire.Reader, as *As, has uint64) {
 	if a.Has(Adapts) {
-		a.Found = &Found{bounds: found.BoundsOf(&a.Quota), seed: a.Seed}
+		a.Found = &Found{seed: a.Seed}
+		a.Found.bind(found.BoundsOf(&a.Quota))
 		a.Extras = append(a.Extras, a.Found)
 	}
 	if has&hasSearch != 0 {

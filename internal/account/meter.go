@@ -26,8 +26,14 @@ func newMeter(day *Day) Meter {
 
 // DayUsed returns the requests and the tokens of the day at a time, and when that day ends.
 func (m *Meter) DayUsed(wall int64) (requests, tokens int, end int64) {
-	day, over := m.day.at(wall)
-	if over || m.days != m.day.serial {
+	day := m.day.Span
+	if !day.Holds(wall) {
+		var over bool
+		if day, over = m.day.at(wall); over {
+			return 0, 0, day.End
+		}
+	}
+	if m.days != m.day.serial {
 		return 0, 0, day.End
 	}
 	return max(m.usage.DayCount, 0), max(m.usage.DayTokens, 0), day.End
@@ -43,6 +49,12 @@ func (m *Meter) charge(now Now, c tokens.Count) {
 // show shows the entries of the window.
 func (m *Meter) show() {
 	m.usage.Requests, m.usage.Tokens = m.requests.Values(), m.tokens.Values()
+}
+
+// isShown reports whether show would change nothing, as after most changes in place. While the
+// garbage collector marks, asking is cheaper than writing.
+func (m *Meter) isShown() bool {
+	return m.requests.Backs(m.usage.Requests) && m.tokens.Backs(m.usage.Tokens)
 }
 
 // refresh drops what is before the cut.

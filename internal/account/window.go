@@ -26,10 +26,11 @@ func TokensOf(t *state.Token) tokens.Count {
 
 // Requests returns how many requests count from the cut on.
 func (w *Window) Requests(cut int64) int {
-	if cut <= w.oldest {
-		return w.requests.Len()
+	n := w.requests.Len()
+	if cut > w.oldest {
+		n -= w.requests.Before(cut)
 	}
-	return w.requests.Len() - w.requests.Before(cut)
+	return n
 }
 
 // Tokens returns the tokens that count from the cut on.
@@ -37,6 +38,10 @@ func (w *Window) Tokens(cut int64) tokens.Count {
 	if cut <= w.oldest {
 		return w.sums.Total()
 	}
+	return w.tokensFrom(cut)
+}
+
+func (w *Window) tokensFrom(cut int64) tokens.Count {
 	if n := w.tokens.Before(cut); n < w.tokens.Len() {
 		return w.sums.Sum(n, w.tokens.Len())
 	}

@@ -52,6 +52,13 @@ func (c *Catalog) LoadQuota(to []Change, name string, q state.Quota, from state.
 	return c.sayChanged(to, name, func(said *provenance.Quotas) { said.Loaded(name, q, from, learns) })
 }
 
+// Grow makes room for the quotas of a file.
+func (c *Catalog) Grow(quotas int) {
+	room := make(map[string]state.Quota, len(c.quotas)+quotas)
+	maps.Copy(room, c.quotas)
+	c.quotas = room
+}
+
 // LoadEnd ends a Load: what was learned of a model that had no quota does not stand beside one that
 // covers it now. It appends what that changed.
 func (c *Catalog) LoadEnd(to []Change) []Change {

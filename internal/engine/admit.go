@@ -201,6 +201,26 @@ func (e *Engine) Admit(into []*account.Call, by *By, reqs []Request, now account
 	return into, v
 }
 
+// AdmitOne is Admit for one request that certainly passes. It returns nil for any other: only Admit
+// can say then.
+func (e *Engine) AdmitOne(by *By, r *Request, now account.Now) *account.Call {
+	now = e.begin(now, by.Span)
+	reserves := e.hasReserve(by.Class)
+	e.seeOne(r.Account, by.Class, reserves, now)
+	for _, pool := range r.Pools {
+		e.seeOne(pool, by.Class, reserves, now)
+	}
+	cost := state.Cost{Requests: 1, Count: r.Tokens}
+	if passes, _ := e.Passes(&r.Target, &cost, by.Span, now); !passes {
+		return nil
+	}
+	c := e.chargeOne(by, 0, r, now)
+	if e.lines.Waiting() > 0 {
+		e.lines.Serve(now)
+	}
+	return c
+}
+
 // Items returns what the last Admit asked of each account, as Judge does.
 func (e *Engine) Items() []verdict.Item { return e.items }
 

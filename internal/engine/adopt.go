@@ -60,12 +60,6 @@ func (e *Engine) Accounts(yield func(*account.Account) bool) {
 	}
 }
 
-// TargetOf is Find for an account that is known.
-func (e *Engine) TargetOf(a *account.Account, asked string) (t Target, ok bool) {
-	t.Account, t.Counted, t.Asked = a, a.Name, asked
-	return t, !e.Catalog.HasPools() || e.findPools(&t)
-}
-
 // HasDone reports whether Done has any.
 func (e *Engine) HasDone() bool { return e.lines.HasDone() }
 

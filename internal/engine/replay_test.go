@@ -77,10 +77,10 @@ func readAll(l *rand.Rand, e *engine.Engine, now account.Now) {
 		}
 		a.IsIdle(now, by.Span)
 		a.SlotLimit(now)
-		a.Found.View(now).Found(now.Instant)
+		a.Found.View().Found(now.Instant)
 		a.Spend.OfDay(now.Wall)
 		a.LastAt()
-		e.TargetOf(a, a.Name)
+		e.FindPools(&engine.Target{Account: a, Counted: a.Name, Asked: a.Name})
 	}
 	for range e.Open {
 	}

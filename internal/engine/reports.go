@@ -51,7 +51,7 @@ func (e *Engine) Reset(counted string, now account.Now) {
 func (e *Engine) reset(a *account.Account, now account.Now) {
 	a.Cool(0, "")
 	a.Report(nil)
-	if l := a.Found.View(now); l != nil {
+	if l := a.Found.View(); l != nil {
 		l.Forget()
 	}
 	e.hide(a, false)

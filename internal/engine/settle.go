@@ -23,7 +23,8 @@ func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cos
 
 // end ends a call, and has those served that wait for what it gives back.
 func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
-	for charge := range c.Charges {
+	for i := range c.Len() {
+		charge := c.Charge(i)
 		if a := charge.Account(); a != nil {
 			a.Refresh(now, e.span)
 			if charge.Payer == nil && cost != 0 { // also of a call that was made before there were prices
@@ -34,14 +35,16 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 	c.End(how, used, cost, now, e.span)
 	e.holds.remove(c)
 	e.open.remove(c)
-	for charge := range c.Charges {
-		a := charge.Account()
+	for i := range c.Len() {
+		a := c.Charge(i).Account()
 		if a == nil {
 			continue
 		}
 		e.lines.Mark(a)
-		e.show(a, now)
-		if a.InFlight == 0 {
+		if !a.IsShown() {
+			e.show(a, now)
+		}
+		if a.InFlight == 0 && !a.IsShown() {
 			e.drop(a, now)
 		}
 	}

@@ -25,15 +25,30 @@ type blanks struct {
 // Find returns what a name stands for, and changes nothing. ok is false where Resolve has to be
 // called once.
 func (e *Engine) Find(counted, asked string) (t Target, ok bool) {
+	ok = e.FindIn(&t, counted, asked)
+	return t, ok
+}
+
+// FindIn is Find, which puts what it finds into t.
+func (e *Engine) FindIn(t *Target, counted, asked string) (ok bool) {
 	t.Account, t.Counted, t.Asked = e.accounts[counted], counted, asked
 	if t.Account == nil {
 		cover := e.cover(counted)
 		if e.blanks.version != e.Catalog.Version() || e.blanks.of[cover] == nil {
-			return t, false
+			return false
 		}
 		t.Account = e.blanks.of[cover]
 	}
-	return t, !e.Catalog.HasPools() || e.findPools(&t)
+	return e.FindPools(t)
+}
+
+// FindPools fills in the pools of a target that is known but for them. It is false where Resolve has
+// to be called once.
+func (e *Engine) FindPools(t *Target) (ok bool) {
+	if t.Pools = nil; !e.Catalog.HasPools() {
+		return true
+	}
+	return e.findPools(t)
 }
 
 // findPools fills in the pools. It reports false where they have to be looked up first.

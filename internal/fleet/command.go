@@ -70,8 +70,8 @@ const (
 	kindEnd
 )
 
-// longestLease bounds the lease of a member.
-const longestLease = int64(24 * time.Hour)
+// LongestLease bounds the lease of a member.
+const LongestLease = 24 * time.Hour
 
 // Append appends the command.
 func (c Verb) Append(to []byte) []byte { return c.Command.Append(wire.AppendUint(to, kindVerb)) }
@@ -129,7 +129,7 @@ func Decode(data []byte) (Command, error) {
 func read(r *wire.Reader) Command {
 	switch r.UpTo(kindEnd - 1) {
 	case kindJoin:
-		return Join{Lease: int64(r.UpTo(uint64(longestLease))), MaxModels: int(r.UpTo(math.MaxInt)), Rules: int(r.UpTo(math.MaxInt32))}
+		return Join{Lease: int64(r.UpTo(uint64(LongestLease))), MaxModels: int(r.UpTo(math.MaxInt)), Rules: int(r.UpTo(math.MaxInt32))}
 	case kindAlive:
 		return Alive{}
 	case kindGone:

@@ -39,7 +39,7 @@ func (m *Member) append(to []byte) []byte {
 
 func readMember(r *wire.Reader) *Member {
 	return &Member{
-		Process: r.Int(), N: r.Int(), Order: r.Int(), HeardAt: r.Within(0, math.MaxInt64), Lease: r.Within(0, longestLease),
+		Process: r.Int(), N: r.Int(), Order: r.Int(), HeardAt: r.Within(0, math.MaxInt64), Lease: r.Within(0, int64(LongestLease)),
 		MaxModels: r.Small(0, math.MaxInt), Rules: r.Small(0, math.MaxInt32),
 		Owes: r.Within(0, math.MaxInt64), Shares: r.Small(0, math.MaxInt), Until: r.Int(),
 		Left: r.Bool(), asleep: r.Bool(),

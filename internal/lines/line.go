@@ -55,8 +55,8 @@ func (g *line) isNext(p *place) bool {
 
 // turn returns the candidate whose turn it is in the line: mostly the head. One that waits for
 // several models and is not next in all their lines has those go first that came before it, wait
-// for several models, too, and are next in the line of one. Else two of different classes could each
-// be the head of a line in which the other one waits.
+// for several models, too, and are next in the line of one. Else two of different classes could
+// each be the head of a line in which the other one waits.
 func (g *line) turn() *Candidate {
 	first := g.head()
 	if first == nil || len(first.models()) < 2 || first.leadsAll() {

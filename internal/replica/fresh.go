@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -50,6 +51,16 @@ func (r *Replica) Fresh(ctx context.Context, maxAge time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Sync is Fresh that also waits for a log that is away, for as long as a call may take.
+func (r *Replica) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	if err := r.await(ctx, func() bool { return r.status == here }); err != nil {
+		return cmp.Or(r.Err(), err)
+	}
+	return r.Fresh(ctx, 0)
 }
 
 // needed has a command sent for what a reader wants to see: the days that last, or what is due. It

@@ -24,8 +24,9 @@ func (r *Replica) boot(ctx context.Context) error {
 		case err == nil, errors.Is(err, store.ErrLost) && time.Duration(tries)*probe >= patience:
 			r.doubts = err != nil && !r.options.FreshStart
 			s = fleet.New(engine.New(newLog(), r.options.Observer))
+			old := image.At.Log // of a log whose image cannot be read any more
 			image = store.Image{At: store.Position{Log: newLog()}, Bytes: s.AppendImage(nil)}
-			err = r.log.Begin(ctx, 0, image)
+			err = r.log.Begin(ctx, old, image)
 		}
 		if err == nil {
 			r.mu.Lock()
@@ -87,7 +88,7 @@ func (r *Replica) load(stood store.Position, lost bool) {
 	gone := errors.Is(err, store.ErrLost) || err == nil && image.IsZero()
 	switch {
 	case gone:
-		r.begin(stood, 0)
+		r.begin(stood, image.At.Log)
 		return
 	case err != nil:
 		r.mu.Lock()

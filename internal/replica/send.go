@@ -10,7 +10,7 @@ import (
 
 const (
 	mostBatch = 512                   // commands of one append
-	resend    = 10 * time.Millisecond // after a batch that was not written
+	resend    = 10 * time.Millisecond // after a batch that failed
 )
 
 // send appends what is asked, a batch at a time, until the replica is closed.
@@ -38,7 +38,7 @@ func (r *Replica) send() {
 			r.unsent(flying, err)
 		}
 		r.hear(after, news, err, sent)
-		if errors.Is(err, store.ErrNotWritten) {
+		if err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
 			r.pause(resend)
 		}
 		if r.ctx.Err() != nil {

@@ -201,6 +201,19 @@ func readTexts[T any](s *Statements, t *Table, parse func(text string) (T, error
 	return all, err
 }
 
+// ReadSnapshot reads what there is of all models of one limiter.
+func (s *Statements) ReadSnapshot() (*state.Snapshot, error) {
+	models, err := s.ReadModels()
+	if err != nil {
+		return nil, err
+	}
+	minutes, err := s.readCharges()
+	if err != nil {
+		return nil, err
+	}
+	return snapshotOf(models, minutes), nil
+}
+
 // charges are what the database has of the minute of one model.
 type charges struct {
 	requests []time.Time

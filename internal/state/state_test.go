@@ -14,6 +14,22 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
+// Is looks at each field.
+func TestIsComparesAllFieldsOfQuota(t *testing.T) {
+	fields := reflect.TypeFor[state.Quota]()
+	for i := range fields.NumField() {
+		var q, other state.Quota
+		if field := reflect.ValueOf(&q).Elem().Field(i); field.Kind() == reflect.String {
+			field.SetString("UTC")
+		} else {
+			field.SetInt(7)
+		}
+		if same := q; !q.Is(&same) || q.Is(&other) || other.Is(&q) {
+			t.Errorf("field %s", fields.Field(i).Name)
+		}
+	}
+}
+
 // Each row of the table is complete, in the order of the fields of Quota, and no key, code or
 // field stands in two rows.
 func TestLimitsIsTheTableOfTheFieldsOfQuota(t *testing.T) {

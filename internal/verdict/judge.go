@@ -36,29 +36,23 @@ func Admits(a *account.Account, c *state.Cost, cut int64, now account.Now) (admi
 		is := rare == account.Unlimited
 		return is, is
 	}
-	return hasRoom(a, c, cut, now.Wall) && (!a.Has(account.Paces) || a.Paced(c, now.Instant)), true
-}
-
-// hasRoom checks what was charged against the table of the limits.
-func hasRoom(a *account.Account, c *state.Cost, cut, wall int64) bool {
 	q := &a.Quota
 	if !fits(a.Requests(cut), c.Requests, q.MaxRPM) {
-		return false
+		return false, true
 	}
 	if q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 {
 		used := a.Tokens(cut)
-		if !fits(used.Total(), c.Total(), q.MaxTPM) ||
-			!fits(used.Input, c.Input, q.MaxITPM) || !fits(used.Output, c.Output, q.MaxOTPM) {
-			return false
+		if !fits(used.Total(), c.Total(), q.MaxTPM) || !fits(used.Input, c.Input, q.MaxITPM) || !fits(used.Output, c.Output, q.MaxOTPM) {
+			return false, true
 		}
 	}
 	if q.MaxRPD|q.MaxTPD != 0 {
-		requests, used, _ := a.DayUsed(wall)
+		requests, used, _ := a.DayUsed(now.Wall)
 		if !fits(requests, c.Requests, q.MaxRPD) || !fits(used, c.Total(), q.MaxTPD) {
-			return false
+			return false, true
 		}
 	}
-	return q.MaxInFlight == 0 || fits(a.InFlight, c.Requests, q.MaxInFlight)
+	return (q.MaxInFlight == 0 || fits(a.InFlight, c.Requests, q.MaxInFlight)) && (!a.Has(account.Paces) || a.Paced(c, now.Instant)), true
 }
 
 // decide decides on one item, and notes the outcome in it.

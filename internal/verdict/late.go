@@ -34,7 +34,7 @@ func (i *Item) passesIn(left int64, now account.Now) bool {
 	if i.Full {
 		return i.PlaceIn <= left
 	}
-	if a.Has(account.Adapts) && a.Found.View(now).OpensAtBest(a.InFlight-a.Open.Arrived) > now.Instant+left {
+	if a.Has(account.Adapts) && a.Found.View().OpensAtBest(a.InFlight-a.Open.Arrived) > now.Instant+left {
 		return false
 	}
 	u := usage{Account: a, ask: &i.Ask, now: now}

@@ -98,11 +98,18 @@ func Judge(items []Item, reserves []account.Reserve, now account.Now) (v Verdict
 }
 
 // Pass returns the decision that requests of one model pass, of which Admits is sure.
-func Pass(a *account.Account) Verdict {
+func Pass(a *account.Account) (v Verdict) {
+	v.Allowed = true
+	v.Code, v.Reason = PassedBy(a)
+	return v
+}
+
+// PassedBy returns the code and the reason of Pass.
+func PassedBy(a *account.Account) (code, reason string) {
 	if a.Has(account.Unlimited) {
-		return Verdict{Allowed: true, Code: Unlimited, Reason: unlimited}
+		return Unlimited, unlimited
 	}
-	return Verdict{Allowed: true, Code: Allowed, Reason: within}
+	return Allowed, within
 }
 
 const unlimited = "the model is unlimited"

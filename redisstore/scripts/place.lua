@@ -1,13 +1,12 @@
 -- A row of the log is a batch. Its ID is the number of its last entry and the time of the server in
 -- microseconds; its field b begins with four bytes that hash the batch. The sum of a place is the
--- hash and the low 32 bits of the time.
+-- hash and the last nine digits of the time.
 local MOST = '-18446744073709551615'
 
 -- is reports whether a row ends at a place.
 local function is(row, seq, low, hash)
   local rowSeq, us = string.match(row[1], '^(%d+)-(%d+)$')
-  return rowSeq == seq and string.format('%.0f', tonumber(us) % 4294967296) == low
-    and string.sub(row[2][2], 1, 4) == hash
+  return rowSeq == seq and string.sub(us, -9) == low and string.sub(row[2][2], 1, 4) == hash
 end
 
 -- place returns why a place is none to read from: 'lost' or 'trimmed'. It is nil for a place that

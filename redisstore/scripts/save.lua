@@ -1,6 +1,7 @@
--- KEYS: log, meta, end, the pieces of the image. ARGV: the log and the place of the image, how many
--- pieces, how many bytes, for how many milliseconds to keep it (0: for ever), and, to begin a log with it,
--- the log in whose place. Returns a status.
+-- KEYS: log, meta, end, the pieces of the image; and those of the layout before, to begin a log. ARGV: the
+-- log, number, low part and hash of the place of the image, how many pieces, how many bytes, for how many
+-- milliseconds to keep it (0: for ever), and, to begin a log with it, the log in whose place, and the
+-- head of the log of the layout before that the image is of ('' for none). Returns a status.
 local log, seq, low, hash, old = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8]
 local meta = redis.call('HMGET', KEYS[2], 'log', 'seq', 'low', 'hash', 'iseq', 'ilow', 'ihash', 'image')
 local base = {meta[2], meta[3], meta[4]}
@@ -8,8 +9,15 @@ if old then
   if meta[1] == log then
     return 'ok'
   end
-  if (meta[1] or '0') ~= old then
+  if (meta[1] or '0') ~= old or ARGV[9] ~= '' and redis.call('HGET', KEYS[6], 'head') ~= ARGV[9] then
     return 'lost'
+  end
+  if ARGV[9] ~= '' then -- a process of the layout before may have joined its log since
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + time[2] / 1000 + string.match(ARGV[9], '^%S+ (%S+)') / 1000
+    if redis.call('ZCOUNT', KEYS[11], string.format('%.0f', now), '+inf') > 0 then
+      return 'lost'
+    end
   end
   base = {seq, low, hash}
 else
@@ -35,13 +43,10 @@ if meta[8] then
 end
 if old then
   redis.call('UNLINK', KEYS[1], KEYS[3])
+  guard(5, ARGV[7])
 end
 redis.call('HSET', KEYS[2], 'log', log, 'seq', base[1], 'low', base[2], 'hash', base[3],
   'iseq', seq, 'ilow', low, 'ihash', hash, 'image', KEYS[4], 'pieces', ARGV[5], 'size', ARGV[6])
-if ARGV[7] == '0' then
-  redis.call('PERSIST', KEYS[4])
-else
-  redis.call('PEXPIRE', KEYS[4], ARGV[7])
-  redis.call('PEXPIRE', KEYS[2], ARGV[7])
-end
+expire(KEYS[2], ARGV[7])
+expire(KEYS[4], ARGV[7])
 return 'ok'

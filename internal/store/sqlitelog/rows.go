@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -202,21 +201,15 @@ func (r rows) begin(image imageRow, stamp store.Stamp) error {
 	return err
 }
 
-// beginWith makes a log that begins with what was taken over.
-func (r rows) beginWith(bytes []byte, c *machineClock) error {
-	h, err := r.head()
-	if err != nil {
-		return err
-	}
+// beginWith makes a log that begins at a moment with what was taken over.
+func (r rows) beginWith(bytes []byte, now store.Stamp) error {
 	image := imageRow{id: 1, size: int64(len(bytes)), at: store.Position{Log: rand.Uint64() | 1, Sum: rand.Uint64()}}
 	for n, piece := range pieces(bytes) {
 		if err := r.putPiece(image.id, n, piece); err != nil {
 			return err
 		}
 	}
-	stamp := c.stamp(h)
-	stamp.Instant = max(stamp.Instant, int64(time.Second))
-	return r.begin(image, stamp)
+	return r.begin(image, now)
 }
 
 // numbers returns the integers of a query.

@@ -7,6 +7,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 type column = sqlitestate.Column
@@ -50,6 +51,11 @@ var (
 type Former struct {
 	Format int64 // 100 to 102 was shared; less was one limiter's
 	*sqlitestate.Statements
+
+	Now  store.Stamp              // from which the log counts on that begins
+	Boot string                   // names the present start of the machine; "" where it is not known
+	Mono int64                    // how long ago that was, in nanoseconds
+	Dead func(process int64) bool // is store.Witness.Dead, also for processes of before
 }
 
 // checkSchema makes sure that a database is empty, of this format or of one that can be taken over.
@@ -94,8 +100,10 @@ func (l *Log) ensureTables(s *sqlitestate.Statements, had bool) error {
 	}
 	former := version != format && all > 0
 	var image []byte
+	var now store.Stamp
 	if former {
-		if image, err = l.takeOver(s, version); err != nil {
+		now = l.clock.stamp(new(head))
+		if image, err = l.takeOver(s, version, now); err != nil {
 			return err
 		}
 	}
@@ -113,15 +121,19 @@ func (l *Log) ensureTables(s *sqlitestate.Statements, had bool) error {
 	if err := r.ensureState(had); err != nil || !former {
 		return err
 	}
-	return r.beginWith(image, l.clock)
+	return r.beginWith(image, now)
 }
 
 // takeOver makes an image of a database of an earlier format.
-func (l *Log) takeOver(s *sqlitestate.Statements, version int64) (image []byte, err error) {
+func (l *Log) takeOver(s *sqlitestate.Statements, version int64, now store.Stamp) (image []byte, err error) {
 	if err := l.yieldToFormer(s, version); err != nil {
 		return nil, err
 	}
-	if image, err = l.store.TakeOver(&Former{version, s}); err != nil {
+	image, err = l.store.TakeOver(&Former{
+		Format: version, Statements: s,
+		Now: now, Boot: l.clock.boot(), Mono: l.clock.machine.At(l.clock.line.Now()), Dead: l.Dead,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("take over format %d: %w", version, err)
 	}
 	return image, nil

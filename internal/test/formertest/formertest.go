@@ -22,6 +22,7 @@ import (
 const (
 	BeforeFound = "c9925d996b1991b8aebb540897cd81fa59fc0907" // of limits that are found
 	BeforePools = "07cb31022b5ced6dfd1aaeceee55f406bf7198e0" // of pools, classes and money
+	BeforeOrder = "f0b3dcc1b1a5fbcbf9ab1bdb92716ae13404bb9c" // of logs that order commands
 )
 
 // Build builds a program of one file in a folder of the tree of a commit, and returns its path. It

@@ -1,0 +1,97 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+var (
+	//go:embed scripts/atend.lua
+	atEndLua string
+	//go:embed scripts/place.lua
+	placeLua string
+	//go:embed scripts/append.lua
+	appendLua string
+
+	appendScript = newScript(atEndLua + placeLua + appendLua)
+)
+
+// pageRows is how many rows a page has at most.
+const pageRows = 256
+
+// Append implements store.Log.
+func (l *Log) Append(ctx context.Context, after store.Position, batch []store.Entry) (store.News, error) {
+	news, err := l.append(ctx, after, batch)
+	if err != nil {
+		return store.News{}, l.failed("append", err)
+	}
+	return news, nil
+}
+
+func (l *Log) append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {
+	place := placeOf(after)
+	args := append(make([]any, 0, 7), place.text(), l.keepFor(), pageRows)
+	if n := len(batch); n > 0 {
+		next := strconv.FormatInt(after.Seq+int64(n), 10)
+		args = append(args, encodeRow(batch), n, next, place.log+":"+next+":")
+	}
+	keys := l.keys[:ownKeys]
+	if l.isKeepDue() {
+		keys = l.keys
+	}
+	reply, err := l.run(ctx, appendScript, keys, args, len(batch) > 0)
+	if err != nil {
+		return news, err
+	}
+	return decodePage(after, reply, batch)
+}
+
+// Read implements store.Log. It looks, waits for a row, and looks again: what is told to one that
+// waits does not say whether its place is still there.
+func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
+	for began := time.Now(); ; {
+		news, err := l.append(ctx, after, nil)
+		left := wait - time.Since(began)
+		if err == nil && (len(news.Entries) > 0 || left <= 0) {
+			return news, nil
+		}
+		woken := false
+		if err == nil {
+			woken, err = l.await(ctx, after, min(left, l.store.settings.longestBlock))
+		}
+		if err == nil && woken && gather > 0 {
+			err = l.sleep(ctx, min(gather, wait-time.Since(began)))
+		}
+		if err != nil {
+			return store.News{}, l.failed("read", err)
+		}
+	}
+}
+
+// await waits until there is a row behind a place, and reports whether there is one.
+func (l *Log) await(ctx context.Context, after store.Position, most time.Duration) (bool, error) {
+	block := max(most, time.Millisecond)
+	// The server may keep the connection for as long as it blocks, also when the caller has gone.
+	return within(ctx, block+l.store.options.Timeout, l.crew, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), block+l.store.options.Timeout)
+		defer cancel()
+		command := once{redis.NewCmd(ctx, "xread", "count", 1, "block", block.Milliseconds(),
+			"streams", l.keys[keyLog], strconv.FormatInt(after.Seq, 10)+mostID)}
+		command.SetFirstKeyPos(6)
+		err := l.store.client.Process(ctx, command)
+		if errors.Is(err, redis.Nil) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// mostID makes a number the greatest ID of a row that has it.
+const mostID = "-18446744073709551615"

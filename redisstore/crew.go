@@ -1,0 +1,80 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+)
+
+// crew runs calls of the client on goroutines that stay for the next ones: a new one would have to
+// grow its stack for the client, which takes as long as the call of a near server.
+type crew struct {
+	closed <-chan struct{}
+	idle   chan chan func()
+}
+
+// mostIdle is how many goroutines of a crew stay.
+const mostIdle = 4
+
+func newCrew(closed <-chan struct{}) *crew {
+	return &crew{closed: closed, idle: make(chan chan func(), mostIdle)}
+}
+
+func (c *crew) run(f func()) {
+	select {
+	case worker := <-c.idle:
+		worker <- f
+	default:
+		worker := make(chan func(), 1)
+		worker <- f
+		go c.work(worker)
+	}
+}
+
+func (c *crew) work(worker chan func()) {
+	for {
+		select {
+		case f := <-worker:
+			f()
+		case <-c.closed:
+			return
+		}
+		select {
+		case c.idle <- worker:
+		default:
+			return
+		}
+	}
+}
+
+// within calls f, and returns when most has gone by, ctx has ended or the crew was closed, at the
+// latest. f may go on then: go-redis heeds the deadline of a context at best, and never its end.
+func within[T any](ctx context.Context, most time.Duration, c *crew, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	c.run(func() {
+		value, err := f(ctx)
+		done <- result{value, err}
+	})
+	var none T
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-c.closed:
+		return none, errClosed
+	case <-ctx.Done():
+	}
+	select { // what f says tells more
+	case r := <-done:
+		return r.value, r.err
+	case <-time.After(lastWords):
+		return none, ctx.Err()
+	}
+}
+
+// lastWords is how long a call that has no more time waits for the error of the client.
+const lastWords = 5 * time.Millisecond

@@ -1,0 +1,219 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/store"
+)
+
+// errRow is in the error of what no process of this library can have written.
+var errRow = errors.New("malformed row")
+
+// hashBytes is how many bytes of a row hash its batch.
+const hashBytes = 4
+
+// placeText is a place as the scripts have it: the log, the number, and the two halves of the sum.
+type placeText struct{ log, seq, low, hash string }
+
+func placeOf(at store.Position) placeText {
+	low, hash := splitSum(at.Sum)
+	return placeText{strconv.FormatUint(at.Log, 10), strconv.FormatInt(at.Seq, 10), low, string(hash)}
+}
+
+// text returns the place as the end of the log.
+func (p *placeText) text() string { return p.log + ":" + p.seq + ":" + p.low + ":" + p.hash }
+
+// lowDigits is how many digits of a time, in microseconds, are in the sum of a place.
+const lowDigits = 9
+
+func splitSum(sum uint64) (low string, hash []byte) {
+	return fmt.Sprintf("%0*d", lowDigits, uint32(sum)), binary.BigEndian.AppendUint32(nil, uint32(sum>>32))
+}
+
+func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
+
+// hashes sets the sums of the entries of a batch: the time in microseconds, and a hash of all up to
+// the entry. They are chained within the batch only, because its sender does not know what comes
+// before it.
+func hashes(batch []store.Entry, us int64) (last uint32) {
+	chain := uint64(0)
+	for i := range batch {
+		unstamped := batch[i]
+		unstamped.Stamp = store.Stamp{}
+		chain = unstamped.Sum(chain)
+		batch[i].At.Sum = joinSum(uint32(us%1e9), uint32(chain))
+	}
+	return uint32(chain)
+}
+
+// encodeRow returns a batch as a row has it.
+func encodeRow(batch []store.Entry) []byte {
+	hash := hashes(append([]store.Entry(nil), batch...), 0)
+	return append(binary.BigEndian.AppendUint32(nil, hash), store.EncodeBatch(batch)...)
+}
+
+// decodeRow returns the entries of a row.
+func decodeRow(log uint64, id, row string) ([]store.Entry, error) {
+	seq, us, err := parseRowID(id)
+	if err != nil {
+		return nil, err
+	}
+	if len(row) < hashBytes {
+		return nil, fmt.Errorf("%w %q", errRow, id)
+	}
+	entries, err := store.DecodeBatch([]byte(row[hashBytes:]))
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: %w", errRow, id, err)
+	}
+	if hashes(entries, us) != binary.BigEndian.Uint32([]byte(row)) {
+		return nil, fmt.Errorf("%w %q: its hash is another one", errRow, id)
+	}
+	place(entries, log, seq, us)
+	return entries, nil
+}
+
+// place gives the entries of a batch, whose sums are set, the rest of their places.
+func place(entries []store.Entry, log uint64, last, us int64) {
+	first := last - int64(len(entries)) + 1
+	for i := range entries {
+		entries[i].At.Log, entries[i].At.Seq = log, first+int64(i)
+		entries[i].Stamp = stampOf(us)
+	}
+}
+
+func stampOf(us int64) store.Stamp { return store.Stamp{Wall: us * 1000} }
+
+func parseRowID(id string) (seq, us int64, err error) {
+	first, second, _ := strings.Cut(id, "-")
+	if seq, err = strconv.ParseInt(first, 10, 64); err == nil {
+		us, err = strconv.ParseInt(second, 10, 64)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w %q", errRow, id)
+	}
+	return seq, us, err
+}
+
+// statusOf returns the error that a status of a script stands for.
+func statusOf(status any) error {
+	switch status {
+	case "ok":
+		return nil
+	case "lost":
+		return notWritten(store.ErrLost)
+	case "trimmed":
+		return notWritten(store.ErrTrimmed)
+	case "older":
+		return store.ErrOlder
+	case "gone":
+		return errors.New("pieces of the image are missing")
+	}
+	return fmt.Errorf("%w: status %v", errRow, status)
+}
+
+// decodePage returns the page in a reply of append.lua, with the own batch where it is on it.
+func decodePage(after store.Position, reply any, own []store.Entry) (news store.News, err error) {
+	if us, ok := reply.(string); ok { // the common case
+		return atEnd(after, us, own)
+	}
+	values, _ := reply.([]any)
+	if len(values) == 0 {
+		return news, fmt.Errorf("%w: reply %T", errRow, reply)
+	}
+	if err := statusOf(values[0]); err != nil {
+		return news, err
+	}
+	if len(values) != 4 {
+		return news, fmt.Errorf("%w: a reply of %d values", errRow, len(values))
+	}
+	us, err := parseTime(values[1])
+	if err != nil {
+		return news, err
+	}
+	last, err := strconv.ParseInt(fmt.Sprint(values[2]), 10, 64)
+	if err != nil {
+		return news, fmt.Errorf("%w: the last number is %v", errRow, values[2])
+	}
+	rows, _ := values[3].([]any)
+	if news.Entries, err = decodeRows(after, rows); err != nil {
+		return store.News{}, err
+	}
+	news.Now, news.More = stampOf(us), len(rows) == pageRows
+	if len(own) > 0 && !news.More {
+		news.Entries = append(news.Entries, placed(own, after.Log, last, us)...)
+	}
+	return news, nil
+}
+
+// atEnd returns the page of an append behind a place that is the end, or of a read there.
+func atEnd(after store.Position, time string, own []store.Entry) (news store.News, err error) {
+	us, err := parseTime(time)
+	if err != nil {
+		return news, err
+	}
+	news.Now = stampOf(us)
+	if len(own) > 0 {
+		news.Entries = placed(own, after.Log, after.Seq+int64(len(own)), us)
+	}
+	return news, nil
+}
+
+// placed returns the own batch with its places.
+func placed(own []store.Entry, log uint64, last, us int64) []store.Entry {
+	own = append([]store.Entry(nil), own...)
+	hashes(own, us)
+	place(own, log, last, us)
+	return own
+}
+
+func parseTime(value any) (us int64, err error) {
+	text, _ := value.(string)
+	if us, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return 0, fmt.Errorf("%w: the time is %v", errRow, value)
+	}
+	return us, nil
+}
+
+// decodeRows returns the entries behind a place, which may be within the first row.
+func decodeRows(after store.Position, rows []any) (all []store.Entry, err error) {
+	for _, r := range rows {
+		row, _ := r.([]any)
+		if len(row) != 2 {
+			return nil, fmt.Errorf("%w: %v", errRow, r)
+		}
+		id, _ := row[0].(string)
+		fields, _ := row[1].([]any)
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("%w %q: %d fields", errRow, id, len(fields))
+		}
+		content, _ := fields[1].(string)
+		entries, err := decodeRow(after.Log, id, content)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			if entries, err = behind(after, entries); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// behind returns the entries of a row that are behind a place.
+func behind(after store.Position, row []store.Entry) ([]store.Entry, error) {
+	for i := range row {
+		switch at := row[i].At; {
+		case at == after:
+			return row[i+1:], nil
+		case at.Seq == after.Seq:
+			return nil, fmt.Errorf("entry %d is another one: %w", at.Seq, store.ErrLost)
+		}
+	}
+	return row, nil
+}
