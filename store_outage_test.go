@@ -284,8 +284,11 @@ func TestStoreThatHangs(t *testing.T) {
 		rl := overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 9}}})
 		hanging = true
 		for name, ask := range map[string]func(context.Context) error{
-			"Acquire":         func(ctx context.Context) error { _, err := rl.Acquire(ctx, "m", 1, 0); return err },
-			"WaitForCapacity": func(ctx context.Context) error { return rl.WaitForCapacity(ctx, "m", 1) },
+			"Acquire": func(ctx context.Context) error { _, err := rl.Acquire(ctx, "m", 1, 0); return err },
+			"AcquireAny": func(ctx context.Context) error {
+				_, err := rl.AcquireAny(ctx, ratelimit.AnyOptions{}, ratelimit.Request{Model: "m"}, ratelimit.Request{Model: "other"})
+				return err
+			},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			began := time.Now()
