@@ -216,6 +216,11 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
 	rl.explainRLocked(d, &v, all)
+	if rl.shared != nil {
+		if refusal := rl.shared.refusesRLocked(); refusal != nil {
+			*d = *refusal
+		}
+	}
 	rl.statsRLocked(&d.Stats, t.Account, now)
 	d.Model = t.Asked
 }

@@ -36,7 +36,7 @@ func (rl *RateLimiter) useRefusals(counted string) *refusals {
 
 // told returns the last refusal; nil for none.
 func (r *refusals) told(rl *RateLimiter) *Refused {
-	if r == nil || r.at == 0 {
+	if r == nil || r.last.Code == "" {
 		return nil
 	}
 	last := r.last
