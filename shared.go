@@ -33,7 +33,8 @@ type shared struct {
 	failClosed bool
 	away       error                        // why the log is away; nil while it is there
 	calls      map[account.ID]*account.Call // open calls of this limiter, as it notes them
-	queue      []engine.Command             // for send
+	next       *sending                     // what was put and is not sent yet; nil for nothing
+	last       *sending                     // was sent last; nil before the first
 	own        bool                         // what is being applied is a command of this limiter
 }
 
@@ -46,15 +47,15 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), process: newProcess()}
 	ctx, cancel := context.WithTimeout(background, openTimeout)
 	defer cancel()
-	log, err := s.Open(ctx, store.Options{Process: is.process, Report: rl.reporter.Report})
+	log, err := s.Open(ctx, store.Options{Process: is.process, Keep: rl.keeps(), Report: rl.reporter.Report})
 	if err != nil {
 		return err
 	}
 	is.traits = store.TraitsOf(log)
-	if l, ok := log.(interface {
+	if from, ok := log.(interface {
 		Learned() map[string]state.Answers
-	}); ok { // by processes of an earlier version
-		rl.answers.Merge(l.Learned(), rl.mostModels())
+	}); ok { // earlier versions
+		rl.answers.Merge(from.Learned(), rl.mostModels())
 	}
 	rl.shared, rl.firesAt = is, account.Never
 	is.replica, err = replica.Open(ctx, replica.Options{
@@ -67,6 +68,15 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 		return errors.Join(err, log.Close())
 	}
 	return nil
+}
+
+// keeps returns how long a store has to keep what nobody touches: longer than any day counts, and
+// than a month where money is counted.
+func (rl *RateLimiter) keeps() time.Duration {
+	if rl.pricing != nil {
+		return 32 * 24 * time.Hour
+	}
+	return 7 * 24 * time.Hour
 }
 
 // newProcess returns a random number above zero.
@@ -215,9 +225,6 @@ func (s *shared) wallOf(at time.Time, now account.Now) int64 {
 	return wall + ahead
 }
 
-// putLocked has a command sent by send.
-func (s *shared) putLocked(c engine.Command) { s.queue = append(s.queue, c) }
-
 // sayLocked has a setting of quotas sent, behind the days of its zones.
 func (s *shared) sayLocked(c engine.Command, zones []string, now account.Now) {
 	slices.Sort(zones)
@@ -227,45 +234,6 @@ func (s *shared) sayLocked(c engine.Command, zones []string, now account.Now) {
 		}
 	}
 	s.putLocked(c)
-}
-
-// send sends what was put, and returns once all processes know it, or the store is away. The lock
-// must not be held.
-func (s *shared) send() {
-	if s == nil {
-		return
-	}
-	queue := s.take()
-	for i, c := range queue {
-		if i < len(queue)-1 {
-			s.replica.Tell(c)
-		} else {
-			s.replica.Do(background, c)
-		}
-	}
-	s.rl.mu.Lock()
-	s.rl.teller.pendLocked(s.rl.teller.thawedLocked())
-	s.rl.leaveLocked(s.rl.nowLocked())
-	s.rl.mu.Unlock()
-	s.rl.teller.flush()
-}
-
-// tell is send without waiting for anything.
-func (s *shared) tell() {
-	if s == nil {
-		return
-	}
-	for _, c := range s.take() {
-		s.replica.Tell(c)
-	}
-}
-
-// take returns what was put.
-func (s *shared) take() (queue []engine.Command) {
-	s.rl.mu.Lock()
-	defer s.rl.mu.Unlock()
-	queue, s.queue = s.queue, nil
-	return queue
 }
 
 // persist is Persist and Load: it only checks that this process and the store have the same.

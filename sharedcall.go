@@ -167,14 +167,11 @@ func accountsOf(c *account.Call) (all []*account.Account) {
 	return all
 }
 
-// endLocked ends a call of this limiter, has that sent, and returns the event that tells of it.
-func (s *shared) endLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) *telling {
+// endLocked has the end of a call of this limiter sent. It is told of when that is known.
+func (s *shared) endLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
 	c.Cost = cost
-	e := s.rl.endedLocked(c, how, used, now)
-	c.Ended = true
-	delete(s.calls, c.ID)
 	s.putLocked(engine.Settle{ID: c.ID, How: how, Used: used, Cost: cost})
-	return e
+	s.next.ends = append(s.next.ends, ending{c, how, used, now})
 }
 
 // lostLocked ends a call whose reservation is garbage, and that must not be sent now: the next send
@@ -246,6 +243,9 @@ func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.N
 
 // wait is RateLimiter.wait: the line is that of all processes.
 func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations, error) {
+	if len(w.requests) == 0 {
+		return Reservations{}, nil
+	}
 	rl := s.rl
 	began := rl.teller.now()
 	c, options, closed := s.enter(ctx, by, w)

@@ -80,7 +80,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no requests", engine.Admit{By: by}},
 		{"too many requests", engine.Admit{By: by, Wants: make([]engine.Want, 4097)}},
 		{"a span below the minute", engine.Admit{By: engine.By{Span: second}, Wants: []engine.Want{want}}},
-		{"a span above an hour", engine.Admit{By: engine.By{Span: 2 * hour}, Wants: []engine.Want{want}}},
+		{"a span above a day and a minute", engine.Admit{By: engine.By{Span: 25 * hour}, Wants: []engine.Want{want}}},
 		{"a hold below zero", engine.Admit{By: engine.By{Span: account.Minute, HoldTTL: -1}, Wants: []engine.Want{want}}},
 		{"a pool as a model", engine.Admit{By: by, Wants: []engine.Want{{Name: pool}}}},
 		{"money below zero", engine.Admit{By: by, Wants: []engine.Want{{Name: want.Name, Most: -1}}}},

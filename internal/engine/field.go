@@ -15,11 +15,11 @@ import (
 
 // The bounds of what commands carry.
 const (
-	longestSpan  = int64(time.Hour)      // of a charge of the minute: see By.Span
-	longestHold  = int64(1) << 61        // see By.HoldTTL
-	mostRequests = 4096                  // that pass together
-	mostOptions  = 256                   // of a waiter
-	longestDay   = int64(49 * time.Hour) // a zone that crosses the date line has days of 48 hours
+	longestSpan  = int64(24*time.Hour + time.Minute) // of a charge of the minute: see By.Span
+	longestHold  = int64(1) << 61                    // see By.HoldTTL
+	mostRequests = 4096                              // that pass together
+	mostOptions  = 256                               // of a waiter
+	longestDay   = int64(49 * time.Hour)             // a zone that crosses the date line has days of 48 hours
 	longestMonth = int64(34 * 24 * time.Hour)
 )
 

@@ -89,6 +89,9 @@ func (e *Engine) makePlace(now account.Now) bool {
 	looks := 0
 	for a := e.places.first; a != nil && looks < mostLooks; a = a.Place.Next {
 		if looks++; e.isIdle(a, now) {
+			if e.Tidy(a, now); !a.IsShown() { // so that nothing depends on whether somebody has looked
+				return true
+			}
 			e.hide(a, true)
 			e.drop(a, now)
 			return true

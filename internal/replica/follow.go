@@ -48,7 +48,7 @@ func (r *Replica) idles() time.Duration {
 	case r.waits() || r.status != here:
 		return 0
 	case r.traits.MaxStale < time.Millisecond:
-		return r.traits.Contact / 3
+		return min(r.traits.Contact/3, time.Second)
 	}
 	return r.traits.MaxStale / 2
 }

@@ -32,7 +32,7 @@ func (r *Replica) Fresh(ctx context.Context, maxAge time.Duration) error {
 		r.mu.Unlock()
 		return r.await(ctx, func() bool { return !r.isOut(a) })
 	}
-	if time.Since(r.life.currentAt) < maxAge {
+	if age := time.Since(r.life.currentAt); 0 < age && age < maxAge {
 		r.mu.Unlock()
 		return nil
 	}

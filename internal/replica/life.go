@@ -141,7 +141,7 @@ func (r *Replica) keep() {
 		r.mu.Lock()
 		next := r.act(time.Now())
 		r.mu.Unlock()
-		timer.Reset(max(time.Until(next), tickAgain))
+		timer.Reset(time.Until(next))
 	}
 }
 

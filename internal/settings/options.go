@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
+	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 )
 
 // Options are the fields of Config whose types admit values out of range. The zero value is in
@@ -28,7 +28,7 @@ type AutoPersist struct {
 }
 
 // longestMargin bounds Config.Margin: 24 hours.
-const longestMargin = time.Duration(sqlitelog.LongestSpan) - time.Minute
+const longestMargin = 24 * time.Hour
 
 // Validate returns an error that names the first field that is out of range, and its value.
 func (o *Options) Validate() error {
