@@ -177,7 +177,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if !a.Has(account.Unknown) {
 		var origins quotaOrigins
 		e.Quota, origins = rl.engine.Catalog.Origins(t.Counted)
-		e.Origin = origins.whole()
+		if e.Origin = origins.whole(); rl.shared != nil && e.Origin == explain.Program {
+			e.Origin = explain.Shared // by whichever process
+		}
 		if row, ok := rl.profileRowRLocked(t.Counted); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}

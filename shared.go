@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -142,6 +143,9 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 			rl.Quotas[name] = ModelQuota(q)
 		}
 	}
+	if was != nil {
+		s.tellQuotasLocked(quotasOf(was), quotasOf(e))
+	}
 	for a := range e.Accounts {
 		if was != nil {
 			if old := was.Account(a.Name); old != nil {
@@ -160,6 +164,31 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 		}
 	}
 	rl.quotaVersion++
+}
+
+// quotasOf returns the quotas of all models and pools.
+func quotasOf(e *engine.Engine) map[string]state.Quota {
+	all := make(map[string]state.Quota)
+	for _, name := range slices.Concat(e.Catalog.Names(), e.Catalog.PoolNames()) {
+		if q, has := e.Catalog.Quota(name); has {
+			all[name] = q
+		}
+	}
+	return all
+}
+
+// tellQuotasLocked tells which quotas another engine has.
+func (s *shared) tellQuotasLocked(was, is map[string]state.Quota) {
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, has := is[name]; !has {
+			s.rl.teller.requotedLocked(name, byProcess, ModelQuota{}, false)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if q, had := was[name]; !had || q != is[name] {
+			s.rl.teller.requotedLocked(name, byProcess, ModelQuota(is[name]), true)
+		}
+	}
 }
 
 // tellAway notes and tells why the log is away, or that it is there again.

@@ -146,6 +146,7 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 		if c.IsCounted() {
 			s.calls[id] = c
 		}
+		rl.admittedLocked(r.Counted, now)
 		rs[i] = rl.reservationLocked(c, rl.holdTTL > 0 || limitSlots(accountsOf(c)))
 	}
 	return rs
@@ -231,6 +232,10 @@ func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.N
 	}
 	if a := t.Account; a.Name != "" && !r.Refused {
 		is := s.rl.localLocked(a)
+		if r.Limits == is.report && now.Instant-is.reportedAt < reportEvery {
+			return
+		}
+		is.report = r.Limits
 		if is.reports = max(is.reports-(now.Instant-is.reportedAt), 0); is.reports > (reportsAtATime-1)*reportEvery {
 			is.reportedAt = now.Instant
 			return
@@ -330,6 +335,9 @@ func (s *shared) served(w *waiter, options []engine.Option, o *replica.Outcome) 
 		w.reservations = s.madeLocked(&options[end.Served], end.Calls, o.Alone, now)
 	case end.Served < 0:
 		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&options[max(end.Of, 0)], now)}
+		if at := end.Verdict.Item; end.Verdict.Code == string(DecisionUnknownModel) && at < len(of.Items) {
+			of.Verdict.Reason += of.Items[at].Nearest
+		}
 		w.err = w.refusalLocked(&lines.Refusal{Kind: end.Kind, Of: of}, now)
 	}
 }

@@ -200,6 +200,9 @@ func (r *Replica) Err() error {
 func (r *Replica) Close(ctx context.Context) error {
 	r.mu.Lock()
 	var a *ask
+	for _, is := range r.asks.open() {
+		is.answer(answer{err: ErrClosed})
+	}
 	if r.status == here {
 		a = r.put(fleet.Bye{})
 	}
