@@ -24,14 +24,14 @@ func TestStoreAfterIdleness(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := fakestore.New()
 				cfg := ratelimit.Config{
-					Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPD: 1000}, "other": {}},
+					Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPD: 10_000}, "other": {}},
 					OnError: func(err error) { t.Errorf("reported: %v", err) },
 				}
 				idle, busy := overStore(t, fake, cfg), overStore(t, fake, cfg)
-				const charges = 500
+				const charges = 8000 // more than fit between two images
 				for range charges - 1 {
 					busy.RecordUsage("m", 1, 1)
-					time.Sleep(30 * time.Second)
+					time.Sleep(5 * time.Second)
 				}
 				busy.RecordUsage("m", 1, 1)
 				if fake.Len() >= charges {

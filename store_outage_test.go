@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,15 +206,15 @@ func TestStoreAwayCools(t *testing.T) {
 // A store that answers and takes nothing is away, too, as one that is out of memory.
 func TestStoreThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fake, full := fakestore.New(), false
+		fake, full := fakestore.New(), new(atomic.Bool)
 		fake.Before = func(int64) error {
-			if full {
+			if full.Load() {
 				return errors.New("out of memory")
 			}
 			return nil
 		}
 		all := threeOf(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 30}}})
-		full = true
+		full.Store(true)
 		sum := 0
 		for range 5 {
 			for _, rl := range all {
@@ -233,7 +234,7 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 		if sum != 30 {
 			t.Errorf("%d pass, want 30", sum)
 		}
-		full = false
+		full.Store(false)
 		time.Sleep(5 * time.Second)
 		for i, rl := range all {
 			if err := rl.Err(); err != nil || rl.Stats("m").RPM != 30 {
@@ -273,16 +274,16 @@ func TestStoreAwayFailClosed(t *testing.T) {
 func TestStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, hangs := fakestore.New(), make(chan struct{})
-		hanging := false
+		var hanging atomic.Bool
 		fake.Timeout = 3 * time.Second
 		fake.Before = func(int64) error {
-			if hanging {
+			if hanging.Load() {
 				<-hangs
 			}
 			return nil
 		}
 		rl := overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 9}}})
-		hanging = true
+		hanging.Store(true)
 		for name, ask := range map[string]func(context.Context) error{
 			"Acquire": func(ctx context.Context) error { _, err := rl.Acquire(ctx, "m", 1, 0); return err },
 			"AcquireAny": func(ctx context.Context) error {
@@ -300,7 +301,7 @@ func TestStoreThatHangs(t *testing.T) {
 			}
 			cancel()
 		}
-		hanging = false
+		hanging.Store(false)
 		close(hangs)
 		time.Sleep(10 * time.Second)
 		if s := rl.Stats("m"); s.RPM != 0 || s.InFlight != 0 || s.Waiting != 0 {
