@@ -157,8 +157,10 @@ func (r *Replica) serveAllAlone() {
 // settleAlone ends a call that the log does not know; the end of another one is sent when it is
 // back.
 func (r *Replica) settleAlone(a *ask, c engine.Settle) {
-	if i := slices.IndexFunc(r.alone.charges, func(k *charge) bool { return k.fact.ID == c.ID }); i >= 0 {
-		r.alone.charges[i].end(c)
+	if k := r.alone.charge(c.ID); k != nil {
+		if k.fact.Open { // or else it is the cancelling of a stray
+			k.end(c)
+		}
 		delete(r.mine, c.ID)
 		r.settleAsk(a, answer{alone: true})
 		return
@@ -224,6 +226,25 @@ func accountsOf(t *engine.Target) []string {
 
 func (l *alone) add(k *record, accounts []string, wall int64) {
 	l.charges = append(l.charges, &charge{k, accounts, wall})
+}
+
+// charge returns the charge of a call; nil for none.
+func (l *alone) charge(id account.ID) *charge {
+	if l == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(l.charges, func(c *charge) bool { return c.fact.ID == id }); i >= 0 {
+		return l.charges[i]
+	}
+	return nil
+}
+
+// landed forgets what was recorded without the log, because the command was in the log all the same:
+// nothing there would know the fact again.
+func (l *alone) landed(id account.ID) {
+	if c := l.charge(id); c != nil {
+		l.told(c.record)
+	}
 }
 
 // told forgets a charge that the log knows by now.

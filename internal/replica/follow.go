@@ -243,8 +243,11 @@ func (r *Replica) answerOwn(is *result) {
 		return
 	}
 	if verb, is1 := is.Result.Command.(fleet.Verb); is1 {
-		if c, is2 := verb.Command.(engine.Settle); is2 {
+		switch c := verb.Command.(type) {
+		case engine.Settle:
 			delete(r.mine, c.ID)
+		case engine.Record:
+			r.alone.landed(account.ID{Process: is.Process, N: is.N})
 		}
 	}
 	switch {

@@ -205,12 +205,13 @@ func (r *Replica) callsOf(n int64, most int) (calls []account.ID) {
 	return calls
 }
 
-// cancelStrays ends the calls and the waiters under numbers of this process that nobody here knows.
+// cancelStrays ends the calls and the waiters under numbers of this process that nobody here knows,
+// and that are not told otherwise.
 func (r *Replica) cancelStrays() {
 	r.life.stray = false
 	calls, waiters := r.state.Engine.Of(r.process)
 	for _, id := range calls {
-		if r.mine[id] == nil && r.asks.of[id.N] == nil {
+		if r.mine[id] == nil && r.asks.of[id.N] == nil && r.alone.charge(id) == nil {
 			r.put(fleet.Verb{Command: engine.Settle{ID: id, How: account.Cancelled}})
 		}
 	}
