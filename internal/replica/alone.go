@@ -35,12 +35,13 @@ type charge struct {
 	*record
 	accounts []string
 	wall     int64
+	sent     bool // as a command, which nothing in the log would tell from the fact
 }
 
 // leave has the process go on without the log.
 func (r *Replica) leave() {
 	fresh := r.status == here && time.Since(r.life.currentAt) <= r.traits.Contact
-	if r.status = cutOff; r.alone == nil {
+	if r.status, r.life.home = cutOff, nil; r.alone == nil {
 		r.alone = new(alone)
 	}
 	a := r.alone
@@ -90,7 +91,7 @@ func (r *Replica) decideAlone(a *ask) {
 		r.asks.drop(a)
 		k := &record{fact: recorded(&c, r.process, a.n), at: r.clock.expected()}
 		t, _ := r.state.Engine.Find(c.Counted, c.Asked)
-		r.alone.add(k, accountsOf(&t), r.clock.now().Wall)
+		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).sent = a.sent
 		a.answer(answer{outcome: engine.Outcome{Done: true}, alone: true})
 	default: // sent when the log is back
 		a.answer(answer{alone: true})
@@ -224,8 +225,10 @@ func accountsOf(t *engine.Target) []string {
 	return names
 }
 
-func (l *alone) add(k *record, accounts []string, wall int64) {
-	l.charges = append(l.charges, &charge{k, accounts, wall})
+func (l *alone) add(k *record, accounts []string, wall int64) *charge {
+	c := &charge{record: k, accounts: accounts, wall: wall}
+	l.charges = append(l.charges, c)
+	return c
 }
 
 // charge returns the charge of a call; nil for none.
