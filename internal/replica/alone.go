@@ -34,12 +34,13 @@ type charge struct {
 	*record
 	accounts []string
 	wall     int64
+	sent     bool // as a command, which nothing in the log would tell from the fact
 }
 
 // leave has the process go on without the log.
 func (r *Replica) leave() {
 	fresh := r.status == here && time.Since(r.life.currentAt) <= r.traits.Contact
-	if r.status = cutOff; r.alone == nil {
+	if r.status, r.life.home = cutOff, nil; r.alone == nil {
 		r.alone = new(alone)
 	}
 	a := r.alone
@@ -98,7 +99,7 @@ func (r *Replica) decideAlone(a *ask) {
 		r.options.Lock.Lock()
 		t := r.state.Engine.Resolve(c.Counted, c.Asked)
 		r.options.Lock.Unlock()
-		r.alone.add(k, accountsOf(&t), r.clock.now().Wall)
+		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).sent = a.sent
 		a.answer(answer{outcome: engine.Outcome{Done: true}, alone: true})
 	case engine.Cool:
 		r.alone.cool(&c)
@@ -171,8 +172,10 @@ func (r *Replica) serveAllAlone() {
 // settleAlone ends a call that the log does not know; the end of another one is sent when it is
 // back.
 func (r *Replica) settleAlone(a *ask, c engine.Settle) {
-	if i := slices.IndexFunc(r.alone.charges, func(k *charge) bool { return k.fact.ID == c.ID }); i >= 0 {
-		r.alone.charges[i].end(c)
+	if k := r.alone.charge(c.ID); k != nil {
+		if k.fact.Open { // or else it is the cancelling of a stray
+			k.end(c)
+		}
 		delete(r.mine, c.ID)
 		r.settleAsk(a, answer{alone: true})
 		return
@@ -253,8 +256,29 @@ func accountsOf(t *engine.Target) []string {
 	return names
 }
 
-func (l *alone) add(k *record, accounts []string, wall int64) {
-	l.charges = append(l.charges, &charge{k, accounts, wall})
+func (l *alone) add(k *record, accounts []string, wall int64) *charge {
+	c := &charge{record: k, accounts: accounts, wall: wall}
+	l.charges = append(l.charges, c)
+	return c
+}
+
+// charge returns the charge of a call; nil for none.
+func (l *alone) charge(id account.ID) *charge {
+	if l == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(l.charges, func(c *charge) bool { return c.fact.ID == id }); i >= 0 {
+		return l.charges[i]
+	}
+	return nil
+}
+
+// landed forgets what was recorded without the log, because the command was in the log all the same:
+// nothing there would know the fact again.
+func (l *alone) landed(id account.ID) {
+	if c := l.charge(id); c != nil {
+		l.told(c.record)
+	}
 }
 
 // told forgets a charge that the log knows by now.
