@@ -16,8 +16,6 @@ import (
 func TestStoreAfterIdleness(t *testing.T) {
 	for name, ask := range map[string]func(*ratelimit.RateLimiter){
 		"a question": func(rl *ratelimit.RateLimiter) { rl.Stats("m") },
-		"Persist":    func(rl *ratelimit.RateLimiter) { rl.Persist() },
-		"a charge":   func(rl *ratelimit.RateLimiter) { rl.RecordUsage("other", 1, 1) },
 		"a decision": func(rl *ratelimit.RateLimiter) { rl.Reserve("other", 1, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
