@@ -191,8 +191,8 @@ func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used t
 			a.Expired.Add(c.Tokens, c.Most)
 		}
 	})
-	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates but
-	// those of its models.
+	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
+	// but those of its models.
 	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
 		rl.estimatesOfLocked(c.Model).Add(c.Tokens.Total(), used.Total())
 	}

@@ -51,8 +51,8 @@ type Explanation struct {
 	Line []Waiter `json:"line,omitempty"`
 	// OldestOpen is the age of the oldest open reservation. JSON shows it as a text, such as "42s".
 	OldestOpen time.Duration `json:"oldest_open,omitempty"`
-	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be slow,
-	// or its reservation may have been leaked.
+	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be
+	// slow, or its reservation may have been leaked.
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
 	// LastRefusal is the last call of this limiter that was refused for the model; nil for none,
 	// and after Reset. A caller whose context ended was not refused. Of models without a quota of

@@ -107,8 +107,8 @@ func (rl *RateLimiter) Health() Health {
 	return h
 }
 
-// Err returns the error that keeps the limiter from using the shared database; nil while it can
-// use it, and without Config.Shared. It is safe for concurrent use.
+// Err returns the error that keeps the limiter from using the shared database or the store; nil
+// while it can use it, and without Config.Shared and Config.Store. It is safe for concurrent use.
 func (rl *RateLimiter) Err() error {
 	if rl.shared == nil {
 		return nil

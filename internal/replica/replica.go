@@ -28,8 +28,8 @@ type Options struct {
 	Observer engine.Observer
 	// Swapped gets the engine, with Lock held, at first and whenever another one takes its place.
 	Swapped func(*engine.Engine)
-	// Next is told, with Lock held, of each command of the engine before it is applied, and whose it
-	// is. It may be nil.
+	// Next is told, with Lock held, of each command of the engine before it is applied, and whose
+	// it is. It may be nil.
 	Next func(process int64, c engine.Command)
 	// OnError gets errors that no call returns; nil discards them. It must not call the Replica.
 	OnError func(error)
