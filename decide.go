@@ -148,6 +148,10 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 
 func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.shared.freshen()
+	if rl.shared.isAlone() {
+		rl.shared.decideAlone(d, req)
+		return
+	}
 	var t engine.Target
 	rl.mu.RLock()
 	if now, ok := rl.lookRLocked(req.Model, &t); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {

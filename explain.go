@@ -177,7 +177,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if !a.Has(account.Unknown) {
 		var origins quotaOrigins
 		e.Quota, origins = rl.engine.Catalog.Origins(t.Counted)
-		e.Origin = origins.whole()
+		if e.Origin = origins.whole(); rl.shared != nil && e.Origin == explain.Program {
+			e.Origin = explain.Shared // by whichever process
+		}
 		if row, ok := rl.profileRowRLocked(t.Counted); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
@@ -214,6 +216,11 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
 	rl.explainRLocked(d, &v, all)
+	if rl.shared != nil {
+		if refusal := rl.shared.refusesRLocked(); refusal != nil {
+			*d = *refusal
+		}
+	}
 	rl.statsRLocked(&d.Stats, t.Account, now)
 	d.Model = t.Asked
 }

@@ -136,7 +136,9 @@ func (rl *RateLimiter) warnDenialsLocked(w *tally.Warnings, name string, r *refu
 	const least, share = 100, 95
 	refused := r.Last(instant).Refused
 	all := refused
-	if a := rl.engine.Account(name); a != nil {
+	if a := rl.engine.Account(name); rl.shared != nil {
+		all += r.Last(instant).Admitted
+	} else if a != nil {
 		all += a.Requests(instant - rl.span())
 	}
 	if all < least || refused*100 < all*share {

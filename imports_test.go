@@ -121,7 +121,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
 	},
 	"internal/replica": {
-		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
+		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/fleet",
 		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
 		modulePath + "/internal/verdict", modulePath + "/internal/wire", modulePath + "/money",
 		modulePath + "/internal/catalog", modulePath + "/internal/store/memlog", modulePath + "/internal/tokens", // in its tests

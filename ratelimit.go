@@ -195,7 +195,9 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
 	}
-	rl.shared.freshen()
+	if rl.shared != nil { // its time is that of the store
+		return rl.Decide(model, estimatedTokens).Allowed
+	}
 	rl.mu.RLock()
 	if now, ok := rl.nowRLocked(); ok && !rl.engine.Catalog.HasPools() {
 		a := rl.shownRLocked(rl.nameRLocked(model))

@@ -3,6 +3,7 @@
 package redisstore
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func TestFormerProgramIsRefused(t *testing.T) {
 				t.Error(err)
 			}
 
-			// One that has its log open when that is taken over fails with its next step.
+			// One that was taken for gone, and has its log open, fails with its next step.
 			former, said := formertest.Start(t, program, server.Addr(), "other")
 			if said.Error != "" {
 				t.Fatal(said)
@@ -61,6 +62,12 @@ func TestFormerProgramIsRefused(t *testing.T) {
 			head := client.HGet(t.Context(), over.keys[ownKeys+1], "head").Val()
 			if err := over.begin(t.Context(), 0, start, head+"0"); err == nil {
 				t.Error("a log begins with an image of what was before")
+			}
+			if err := over.begin(t.Context(), 0, start, head); !errors.Is(err, store.ErrLost) {
+				t.Errorf("a log begins within the lease of one of before: error %v", err)
+			}
+			if err := client.Del(t.Context(), over.keys[ownKeys+formerProcs]).Err(); err != nil {
+				t.Fatal(err)
 			}
 			if err := over.begin(t.Context(), 0, start, head); err != nil {
 				t.Fatal(err)

@@ -192,7 +192,7 @@ func TestScriptFlush(t *testing.T) {
 
 // rights are those that a Store needs on its keys. They are in the guide.
 const rights = "resetchannels -@all +ping +evalsha +eval +xread +lrange +rpush +xtrim" +
-	" +time +get +set +exists +unlink +pexpire +persist +hget +hmget +hset +llen +zadd +xadd +xrange +xrevrange"
+	" +time +get +set +exists +unlink +pexpire +persist +hget +hmget +hset +llen +zadd +zcount +xadd +xrange +xrevrange"
 
 // sentByClient are the commands that the client sends beside the scripts.
 var sentByClient = []string{"ping", "evalsha", "eval", "xread", "hmget", "hget", "exists", "lrange", "rpush", "pexpire", "xtrim"}

@@ -17,6 +17,7 @@ type ask struct {
 	bytes   []byte
 	fact    *record     // that it tells
 	since   time.Time   // when it was asked first
+	sent    bool        // under its number, so that it may be in the log
 	lined   chan int64  // of one: its number, once its waiter stands in line; nil where nobody asks
 	done    chan answer // of one
 }
@@ -48,7 +49,7 @@ func (r *Replica) put(c fleet.Command) *ask {
 
 func (r *Replica) number(a *ask) {
 	r.asks.last++
-	a.n = r.asks.last
+	a.n, a.sent = r.asks.last, false
 	r.asks.of[a.n] = a
 	r.asks.queue = append(r.asks.queue, a)
 }
@@ -66,6 +67,13 @@ func (a *ask) answer(is answer) {
 	case a.done <- is:
 	default:
 	}
+}
+
+// age has the fact that an ask tells be as it is by now.
+func (a *ask) age(c engine.Charged) {
+	now := time.Now()
+	a.command = fleet.Verb{Command: older(c, int64(now.Sub(a.since)))}
+	a.bytes, a.since = a.command.Append(nil), now
 }
 
 // open returns all asks in the order of their numbers.
@@ -154,10 +162,16 @@ func (r *Replica) hearOf(ctx context.Context, a *ask, lined func(int64)) (answer
 	}
 }
 
+// handOver is how long news may be held back from those who wait.
+const handOver = 50 * time.Millisecond
+
 // stands notes that the waiter of an ask stands in line.
 func (r *Replica) stands(a *ask) {
 	if !r.waits() {
 		r.moved() // the follower may be holding back news
+	}
+	if len(r.asks.lined) == 0 && r.idles() > handOver {
+		r.moved() // the read that is under way holds news back
 	}
 	if r.asks.lined[a.n] = true; a.lined != nil {
 		select {

@@ -22,7 +22,7 @@ func (r *Replica) follow() {
 	for r.ctx.Err() == nil {
 		r.mu.Lock()
 		after, wait, gather := r.at, r.traits.Contact/3, r.idles()
-		if r.status == cutOff || r.status == catching || r.life.failures > 0 {
+		if (r.status == cutOff || r.status == catching) && !r.isOut(r.life.home) || r.life.failures > 0 {
 			wait = 0
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)
@@ -48,7 +48,7 @@ func (r *Replica) idles() time.Duration {
 	case r.waits() || r.status != here:
 		return 0
 	case r.traits.MaxStale < time.Millisecond:
-		return r.traits.Contact / 3
+		return min(r.traits.Contact/3, time.Second)
 	}
 	return r.traits.MaxStale / 2
 }
@@ -91,7 +91,9 @@ func (r *Replica) met(sent time.Time) {
 	if sent.After(r.contact) {
 		r.contact = sent
 	}
-	r.err, r.life.failures = nil, 0
+	if r.life.failures = 0; r.status != cutOff {
+		r.err = nil
+	}
 }
 
 // advance applies news. They count only from where the process stands: a page from an earlier place
@@ -217,6 +219,7 @@ func (r *Replica) finish(results []result) {
 		}
 	}
 	if len(results) > 0 {
+		r.atHome()
 		r.poisoned.row = 0
 		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
 		r.change()
@@ -228,6 +231,7 @@ const entrySize = 32 // of an entry beside its command
 // answerOwn answers the ask of an own entry, which is found by its number.
 func (r *Replica) answerOwn(is *result) {
 	a := r.asks.of[is.N]
+	r.life.refusals = 0
 	switch {
 	case is.Kind == fleet.Repeated:
 		return
@@ -243,8 +247,11 @@ func (r *Replica) answerOwn(is *result) {
 		return
 	}
 	if verb, is1 := is.Result.Command.(fleet.Verb); is1 {
-		if c, is2 := verb.Command.(engine.Settle); is2 {
+		switch c := verb.Command.(type) {
+		case engine.Settle:
 			delete(r.mine, c.ID)
+		case engine.Record:
+			r.alone.landed(account.ID{Process: is.Process, N: is.N})
 		}
 	}
 	switch {

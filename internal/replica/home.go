@@ -24,16 +24,48 @@ func (r *Replica) caughtUp() {
 	}
 }
 
-// comeHome has the process send again, after it was cut off or has loaded an image: first what the
-// others have to know before they go on, then what they do not know, then what is unknown here, and
-// that under new numbers.
+// comeHome has the process send again, after it was cut off or has loaded an image. First it says
+// that it is there: once that is heard, what was sent before is in the log or never will be. Then it
+// tells what the others have to know before they go on, then what they do not know, then what is
+// unknown here, and that under new numbers.
 func (r *Replica) comeHome(me *fleet.Member) {
+	switch {
+	case r.isOut(r.life.home):
+		return
+	case r.life.home == nil, me == nil || me.Left:
+		r.setOut(me)
+		return
+	}
 	waiting := r.asks.open()
 	r.asks.queue = nil
 	for _, a := range waiting {
 		delete(r.asks.of, a.n)
 	}
 	clear(r.asks.lined)
+	r.life.home, r.life.homeFrom, r.life.wasCutOff = nil, 0, false
+	told := r.tellFacts()
+	r.life.homeN = r.asks.last
+	r.isAlone.Store(false)
+	r.err = nil
+	r.status, r.life.lostAt, r.life.answered = here, 0, 0
+	r.resume(waiting, told)
+	r.cancelStrays()
+	r.atHome()
+	r.change()
+}
+
+// setOut sends what is sent first on the way home. A process that is cut off remains so until that
+// is heard.
+func (r *Replica) setOut(me *fleet.Member) {
+	r.asks.queue = nil
+	if r.life.homeFrom == 0 {
+		r.life.homeFrom = r.asks.last + 1
+	}
+	if me == nil {
+		r.life.heard = 0
+	} else if me.N < r.life.homeFrom {
+		r.life.heard = me.N
+	}
 	if me == nil || me.Left {
 		r.put(r.joinCommand())
 	}
@@ -41,17 +73,61 @@ func (r *Replica) comeHome(me *fleet.Member) {
 		r.mine = r.ownCharges()
 	}
 	if r.wasAway() {
-		r.put(fleet.Outage{})
+		r.life.home = r.put(fleet.Outage{})
+	} else {
+		r.life.home = r.put(fleet.Alive{})
 	}
-	r.tellFacts()
-	if r.isAway {
+	if r.status != cutOff {
+		r.status = catching
+	}
+}
+
+// turnBack forgets what was sent on the way home.
+func (r *Replica) turnBack() {
+	r.life.home = nil
+	for _, a := range r.asks.open() {
+		if _, is := a.command.(fleet.Verb); !is {
+			r.asks.drop(a)
+		}
+	}
+}
+
+// landed answers what another state has heard under numbers of this process. What it was sent on
+// the way home hides whether it has heard earlier ones.
+func (r *Replica) landed(me *fleet.Member) {
+	if me == nil || r.life.homeFrom != 0 && me.N >= r.life.homeFrom {
+		return
+	}
+	for _, a := range r.asks.open() {
+		if verb, is := a.command.(fleet.Verb); is && a.sent && a.n <= me.N && !resumes(verb.Command) {
+			r.settle(a, answer{})
+		}
+	}
+	if r.alone == nil {
+		return
+	}
+	r.alone.charges = slices.DeleteFunc(r.alone.charges, func(c *charge) bool { return c.sent && c.fact.ID.N <= me.N })
+}
+
+// resumes reports whether a command is asked again that may be in the log: what that has brought
+// about is found, or it does nothing the second time.
+func resumes(c engine.Command) bool {
+	switch c.(type) {
+	case engine.Admit, engine.Enter, engine.Settle, engine.Charged:
+		return true
+	}
+	return false
+}
+
+// atHome tells that the log is there again, once the others know what the process has charged, and it
+// may use the whole quota.
+func (r *Replica) atHome() {
+	me := r.state.Member(r.process)
+	if r.isAway && r.status == here && me != nil && me.N >= r.life.homeN && (me.Owes == 0 || r.doubts) {
 		r.isAway = false
 		r.tellAway(nil)
+		r.change()
 	}
-	r.status, r.life.lostAt, r.life.answered = here, 0, 0
-	r.resume(waiting)
-	r.cancelStrays()
-	r.change()
 }
 
 func (r *Replica) joinCommand() fleet.Join {
@@ -76,7 +152,6 @@ func (r *Replica) wasAway() bool {
 	if r.status != cutOff && !r.life.wasCutOff {
 		return false
 	}
-	r.life.wasCutOff = false
 	outage := r.life.outageAt
 	if me := r.state.Member(r.process); me != nil && me.Owes != 0 {
 		outage = max(outage, me.Until-me.Lease-r.state.Engine.Span())
@@ -86,19 +161,26 @@ func (r *Replica) wasAway() bool {
 
 // tellFacts tells what was charged without the log, what a lost log has not, and own calls that it
 // does not know.
-func (r *Replica) tellFacts() {
+func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	instant := r.clock.expected()
-	known := make(map[account.ID]bool)
+	known = make(map[account.ID]bool)
 	if r.alone != nil {
 		charges := slices.SortedFunc(slices.Values(r.alone.charges), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
 		for _, c := range charges {
-			known[c.fact.ID] = true
+			known[c.fact.ID], c.sent = true, false
 			r.put(fleet.Verb{Command: c.tell(instant)}).fact = c.record
 		}
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
-		for _, c := range r.life.journal.missing(r.state, instant, lost-span) {
+		heard := func(process, n int64) bool {
+			if process == r.process {
+				return n <= r.life.heard
+			}
+			m := r.state.Member(process)
+			return m != nil && n <= m.N
+		}
+		for _, c := range r.life.journal.missing(heard, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {
 				r.put(fleet.Verb{Command: c})
 			}
@@ -114,8 +196,10 @@ func (r *Replica) tellFacts() {
 			delete(r.mine, id)
 			continue
 		}
+		known[id] = true
 		r.put(fleet.Verb{Command: k.tell(instant)})
 	}
+	return known
 }
 
 func sortedIDs(all map[account.ID]*record) []account.ID {
@@ -129,36 +213,27 @@ func sortedIDs(all map[account.ID]*record) []account.ID {
 	return ids
 }
 
-// resume asks anew what is unknown. What the log knows is found by its number.
-func (r *Replica) resume(waiting []*ask) {
+// resume asks anew what is unknown, but for facts that were told as they are by now. What the log
+// knows is found by its number.
+func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
 	for _, a := range waiting {
 		verb, is := a.command.(fleet.Verb)
 		if !is || a.fact != nil {
 			continue
 		}
-		if told, is := verb.Command.(engine.Charged); is && told.ID.Process != 0 {
-			continue // told above, as it is by now
+		if fact, is := verb.Command.(engine.Charged); is {
+			if known[fact.ID] {
+				continue
+			}
+			a.age(fact)
 		}
 		r.asks.of[a.n] = a
-		me := r.state.Member(r.process)
 		if r.found(a) {
 			continue
 		}
 		delete(r.asks.of, a.n)
-		if _, is := verb.Command.(engine.Settle); !is && me != nil && a.n <= me.N && !asksForRoom(verb.Command) {
-			a.answer(answer{})
-			continue
-		}
 		r.number(a)
 	}
-}
-
-func asksForRoom(c engine.Command) bool {
-	switch c.(type) {
-	case engine.Admit, engine.Enter:
-		return true
-	}
-	return false
 }
 
 // found answers an ask that the engine knows by its number, and reports whether it does.
@@ -205,12 +280,13 @@ func (r *Replica) callsOf(n int64, most int) (calls []account.ID) {
 	return calls
 }
 
-// cancelStrays ends the calls and the waiters under numbers of this process that nobody here knows.
+// cancelStrays ends the calls and the waiters under numbers of this process that nobody here knows,
+// and that are not told otherwise.
 func (r *Replica) cancelStrays() {
 	r.life.stray = false
 	calls, waiters := r.state.Engine.Of(r.process)
 	for _, id := range calls {
-		if r.mine[id] == nil && r.asks.of[id.N] == nil {
+		if r.mine[id] == nil && r.asks.of[id.N] == nil && r.alone.charge(id) == nil {
 			r.put(fleet.Verb{Command: engine.Settle{ID: id, How: account.Cancelled}})
 		}
 	}

@@ -39,12 +39,18 @@ type life struct {
 
 	currentAt time.Time // when the last request was sent whose answer had all news
 	failures  int       // since the last answer
+	refusals  int       // of appends, since one was accepted,
+	refusedAt time.Time // and when the first of them was sent
 	failedAt  time.Time
+	homeN     int64 // the last number of what is told first after an absence
 	outageAt  int64 // the instant of the last Outage
 	answered  int64 // the Outage that it has answered
 	wasCutOff bool
 	lostAt    int64   // the instant at which a log was lost whose facts are not told yet; 0 for none
 	journal   journal // that was applied of it
+	home      *ask    // the last of what is sent first on the way home; nil for nothing yet
+	homeFrom  int64   // the first number on the way home; 0 where the process is not on it
+	heard     int64   // the greatest number that the log had heard before
 	stray     bool    // there may be calls under own numbers that nobody knows
 }
 
@@ -139,7 +145,7 @@ func (r *Replica) keep() {
 		r.mu.Lock()
 		next := r.act(time.Now())
 		r.mu.Unlock()
-		timer.Reset(max(time.Until(next), tickAgain))
+		timer.Reset(time.Until(next))
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *Replica) boot(ctx context.Context) error {
 			r.mu.Unlock()
 			return nil
 		}
-		if !errors.Is(err, store.ErrLost) || ctx.Err() != nil {
+		if ctx.Err() != nil || !errors.Is(err, store.ErrLost) && tries >= loadTries {
 			return fmt.Errorf("open the log: %w", err)
 		}
 		select { // those that know what was in it begin it anew
@@ -47,6 +47,9 @@ func (r *Replica) boot(ctx context.Context) error {
 
 // patience is how long a newcomer waits for those that know what was in a log that is gone.
 const patience = 3 * time.Second
+
+// loadTries is how often a newcomer tries again to load a log that does not answer.
+const loadTries = 3
 
 // newLog returns a random number for a log, above zero.
 func newLog() uint64 {
@@ -128,6 +131,10 @@ func (r *Replica) takeOver(s *fleet.State, at store.Position, lost bool) {
 	}
 	if r.status == cutOff {
 		r.life.wasCutOff = true
+	}
+	if r.status != joining {
+		r.landed(s.Member(r.process))
+		r.turnBack()
 	}
 	r.swap(s, at)
 	r.moved()
@@ -225,6 +232,7 @@ func (r *Replica) begun(stood, at store.Position, stale bool) {
 		return
 	}
 	r.at = at
+	r.turnBack()
 	r.moved()
 	if stale && r.alone == nil {
 		r.alone = new(alone)

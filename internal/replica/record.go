@@ -108,9 +108,9 @@ func (j *journal) forget(instant, window int64) {
 	j.before, j.half = len(j.bytes), instant
 }
 
-// missing returns what a state does not know, to be told to it: settings in their order, and then
+// missing returns what a log has not heard, to be told to it: settings in their order, and then
 // facts.
-func (j *journal) missing(s *fleet.State, instant, cut int64) (commands []engine.Command) {
+func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
 	var facts []engine.Charged
 	for rest := j.bytes; len(rest) > 0; {
 		var process, n, at int64
@@ -121,7 +121,7 @@ func (j *journal) missing(s *fleet.State, instant, cut int64) (commands []engine
 		size := binary.BigEndian.Uint32(rest)
 		data := rest[4 : 4+size]
 		rest = rest[4+size:]
-		if m := s.Member(process); m != nil && m.N >= n || at < cut {
+		if at < cut || heard(process, n) {
 			continue
 		}
 		c, err := engine.Decode(data)
@@ -129,10 +129,7 @@ func (j *journal) missing(s *fleet.State, instant, cut int64) (commands []engine
 			continue // out of range, so nobody could apply it
 		}
 		if fact, is := c.(engine.Charged); is {
-			if fact.Ago += max(instant-at, 0); fact.Open && fact.Hold > 0 {
-				fact.Hold = max(fact.Hold-(instant-at), 1)
-			}
-			facts = append(facts, fact)
+			facts = append(facts, older(fact, max(instant-at, 0)))
 		} else {
 			commands = append(commands, c)
 		}
@@ -142,6 +139,14 @@ func (j *journal) missing(s *fleet.State, instant, cut int64) (commands []engine
 		commands = append(commands, c)
 	}
 	return commands
+}
+
+// older returns a fact as it is after a time.
+func older(c engine.Charged, by int64) engine.Charged {
+	if c.Ago += by; c.Open && c.Hold > 0 {
+		c.Hold = max(c.Hold-by, 1)
+	}
+	return c
 }
 
 func compareFacts(a, b engine.Charged) int {

@@ -35,11 +35,11 @@ func (r *Replica) send() {
 			r.options.Sent(sent, err)
 		}
 		if err != nil {
-			r.unsent(flying, err)
+			r.unsent(flying, sent, err)
 		}
 		r.hear(after, news, err, sent)
 		if err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
-			r.pause(resend)
+			r.pause(r.resendAfter())
 		}
 		if r.ctx.Err() != nil {
 			return
@@ -59,18 +59,37 @@ func (r *Replica) probe(ctx context.Context) {
 	}
 }
 
+// resendAfter returns how long to wait after a batch that failed.
+func (r *Replica) resendAfter() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status == cutOff {
+		return probe
+	}
+	return resend
+}
+
 // batch returns what is to be sent next, in the order of its numbers.
 func (r *Replica) batch() (batch []store.Entry, flying []*ask, after store.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.status == cutOff || r.status == catching {
-		return nil, nil, r.at
-	}
 	n := min(len(r.asks.queue), mostBatch)
+	if r.status == cutOff || r.status == catching {
+		if !r.isOut(r.life.home) {
+			return nil, nil, r.at
+		}
+		for n > 0 && r.asks.queue[n-1].n > r.life.home.n {
+			n--
+		}
+	}
+	if n == 0 {
+		r.life.refusals = 0
+	}
 	flying = r.asks.queue[:n:n]
 	r.asks.queue = r.asks.queue[n:]
 	expect := r.clock.expected()
 	for _, a := range flying {
+		a.sent = true
 		batch = append(batch, store.Entry{Process: r.process, N: a.n, Expect: expect, Command: a.bytes})
 	}
 	if n > 0 {
@@ -80,24 +99,31 @@ func (r *Replica) batch() (batch []store.Entry, flying []*ask, after store.Posit
 }
 
 // unsent puts commands back of which nobody knows whether they were written. Sent again under the
-// same number, they count once.
-func (r *Replica) unsent(flying []*ask, err error) {
+// same number, they count once. On the way home, what was sent before waits until it is known.
+func (r *Replica) unsent(flying []*ask, sent time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var back []*ask
 	for _, a := range flying {
-		if r.asks.of[a.n] == a {
+		if r.asks.of[a.n] == a && a.n >= r.life.homeFrom {
 			back = append(back, a)
 		}
 	}
 	r.asks.queue = append(back, r.asks.queue...)
-	if !errors.Is(err, store.ErrNotWritten) && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
+	if errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrTrimmed) || r.ctx.Err() != nil {
+		return
+	}
+	if r.life.refusals++; r.life.refusals == 1 {
+		r.life.refusedAt = sent
+	}
+	if !errors.Is(err, store.ErrNotWritten) {
 		r.life.failures++ // an append is not tried twice before its callers are answered
 	}
 }
 
 // fail notes that a call of the log had no answer. Without contact for as long as a call may take,
-// and with more than one of them, the log is away.
+// and with more than one of them, the log is away. So it is where it refuses for as long what is
+// appended, whatever can be read.
 func (r *Replica) fail(err error) {
 	if r.ctx.Err() != nil {
 		return
@@ -105,8 +131,13 @@ func (r *Replica) fail(err error) {
 	r.err = err
 	r.life.failures++
 	r.life.failedAt = time.Now()
-	if (r.status == here || r.status == catching) && r.life.failures > 1 && time.Since(r.contact) >= r.timeout {
-		r.tell(err)
+	silent := r.life.failures > 1 && time.Since(r.contact) >= r.timeout
+	refuses := r.life.refusals > 1 && time.Since(r.life.refusedAt) >= r.timeout
+	switch {
+	case (r.status == here || r.status == catching) && (silent || refuses):
 		r.leave()
+	case r.status == cutOff && silent && r.life.home != nil:
+		r.turnBack()
+		r.alone.since = r.clock.expected() // an Outage that landed now would be an earlier one
 	}
 }
