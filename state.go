@@ -133,8 +133,8 @@ func spanOf(begin, end time.Time) account.Span {
 	return account.Span{Begin: clock.UnixNano(begin), End: clock.UnixNano(end)}
 }
 
-// lookRLocked returns the present moment, and puts into t what the name of a model stands for; ok is
-// false where enterLocked has to be called, because something has to be brought in order first.
+// lookRLocked returns the present moment, and puts into t what the name of a model stands for; ok
+// is false where enterLocked has to be called, because something has to be brought in order first.
 func (rl *RateLimiter) lookRLocked(model string, t *engine.Target) (now account.Now, ok bool) {
 	if rl.shared != nil {
 		ok = rl.engine.FindIn(t, rl.nameRLocked(model), model)
@@ -171,7 +171,8 @@ func (rl *RateLimiter) shownRLocked(counted string) *account.Account {
 	if is, _ := a.Local.(*local); is == nil || is.home != rl {
 		return nil
 	}
-	// One look at the map is enough where the quota limits something: one that is not there does not.
+	// One look at the map is enough where the quota limits something: one that is not there does
+	// not.
 	if q := rl.Quotas[counted]; a.Listed && !a.Has(account.Unlimited) && a.Quota.Is((*state.Quota)(&q)) || rl.knowsQuotaRLocked(counted, a) {
 		return a
 	}
