@@ -37,6 +37,11 @@ func (s *shared) reserve(by *caller, reqs []Request) (made Reservations, d Decis
 	case err != nil:
 		s.failLocked(&d, err)
 	case len(reqs) == 0 || o.Verdict.Allowed:
+		if !d.Allowed { // by what was known here before
+			stats := d.Stats
+			d = Decision{Stats: stats}
+			rl.explainRLocked(&d, &o.Verdict, s.itemsLocked(&option, now))
+		}
 		made = s.madeLocked(&option, o.Calls, o.Alone, now)
 	default:
 		rl.fillRLocked(&d, &o.Verdict, s.itemsLocked(&option, now), now)
@@ -333,6 +338,8 @@ func (s *shared) served(w *waiter, options []engine.Option, o *replica.Outcome) 
 	switch {
 	case end.Served >= 0 && w.charges:
 		w.reservations = s.madeLocked(&options[end.Served], end.Calls, o.Alone, now)
+	case end.Served < 0 && end.Verdict.Allowed: // it would pass by now, and is too late
+		w.err = context.DeadlineExceeded
 	case end.Served < 0:
 		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&options[max(end.Of, 0)], now)}
 		if at := end.Verdict.Item; end.Verdict.Code == string(DecisionUnknownModel) && at < len(of.Items) {

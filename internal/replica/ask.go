@@ -36,6 +36,7 @@ type asks struct {
 	last  int64
 	of    map[int64]*ask
 	queue []*ask         // to be sent
+	told  *ask           // the last that nobody waits for; nil for none
 	lined map[int64]bool // by number, those whose waiters stand in line
 }
 
@@ -185,7 +186,8 @@ func (r *Replica) stands(a *ask) {
 func (r *Replica) Tell(c engine.Command) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.put(fleet.Verb{Command: c}); r.status == cutOff {
+	a := r.put(fleet.Verb{Command: c})
+	if r.asks.told = a; r.status == cutOff {
 		r.decideAlone(a)
 	}
 }
@@ -255,5 +257,5 @@ func (r *Replica) abandon(a *ask) {
 // cancelled where they are found; a waiter is told to leave.
 func (r *Replica) abandonLocked(a *ask, calls int) {
 	r.asks.drop(a)
-	r.put(fleet.Verb{Command: engine.Leave{Process: r.process, N: a.n, Places: calls}})
+	r.asks.told = r.put(fleet.Verb{Command: engine.Leave{Process: r.process, N: a.n, Places: calls}})
 }

@@ -63,9 +63,12 @@ func (r *Replica) Sync(ctx context.Context) error {
 	return r.Fresh(ctx, 0)
 }
 
-// needed has a command sent for what a reader wants to see: the days that last, or what is due. It
-// returns nil where nothing of that is missing.
+// needed returns the command whose outcome a reader wants to see: what this process has told last,
+// or one that is sent for that, of the days that last or what is due. It returns nil for none.
 func (r *Replica) needed() *ask {
+	if r.isOut(r.asks.told) {
+		return r.asks.told
+	}
 	if r.tellZones(); r.isOut(r.life.zones) {
 		return r.life.zones
 	}

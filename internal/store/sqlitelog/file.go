@@ -235,9 +235,6 @@ func (l *Log) usable() bool {
 	if l.file == nil || l.damage.Load() != nil {
 		return false
 	}
-	if l.wasInPlace() {
-		return true
-	}
 	now := int64(time.Since(l.began))
 	if l.lock.Load().InPlace() != nil || l.file.usable() != nil {
 		return false
