@@ -17,7 +17,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -271,24 +270,6 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	return rl, nil
 }
 
-// newShared returns a limiter that takes part in the quota of a store.
-func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
-	rl, profiles, err := newUnconfigured(&cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := rl.share(s, &cfg); err != nil {
-		rl.reporter.Stop()
-		return nil, err
-	}
-	rl.mu.Lock()
-	rl.configureLocked(&cfg, profiles)
-	rl.mu.Unlock()
-	rl.shared.send()
-	rl.teller.begin()
-	return rl, nil
-}
-
 func newLimiter(cfg Config) (*RateLimiter, error) {
 	rl, profiles, err := newUnconfigured(&cfg)
 	if err == nil {
@@ -343,30 +324,6 @@ func (rl *RateLimiter) configureLocked(cfg *Config, profiles []ProviderProfile) 
 		rl.sayLocked(byProgram, now, set, pool.Quota.DayZone)
 	}
 	rl.leaveLocked(now)
-}
-
-// profiles returns the profiles that the limiter begins with.
-func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
-	providers := cfg.Providers
-	if len(providers) == 0 && len(cfg.Quotas) == 0 {
-		providers = []Provider{ProviderGemini}
-	}
-	for provider := range cfg.Tiers {
-		if profiles().Provider(string(provider)) == nil {
-			return nil, fmt.Errorf("Tiers: %w", unknownProvider(provider))
-		}
-		if !slices.Contains(providers, provider) {
-			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
-		}
-	}
-	for _, provider := range providers {
-		profile, err := profileOf(provider, cfg.Tiers)
-		if err != nil {
-			return nil, err
-		}
-		loaded = append(loaded, profile)
-	}
-	return loaded, nil
 }
 
 // validate returns an error that names the first field that is out of range, and its value.

@@ -1,5 +1,7 @@
 package ratelimit
 
+import "dappco.re/go/core/go-ratelimit/internal/state"
+
 // QuotaFor returns the quota by which this limiter limits model, and its name in Quotas; ok is
 // false where there is none. It looks for the exact name first; then, with Config.MatchVersions,
 // for the longest name that model extends: by ":" or "@" and any text, or by "-" and a date or
@@ -28,4 +30,24 @@ func (rl *RateLimiter) CountedAs(model string) string {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	return rl.adoptLocked(model, rl.nowLocked())
+}
+
+// nameRLocked returns the name under which a model is counted.
+func (rl *RateLimiter) nameRLocked(model string) string {
+	if rl.naming.Aliases != nil || rl.naming.MatchVersions || state.IsMarked(model) {
+		return rl.countedRLocked(model)
+	}
+	return model // short enough to be inlined
+}
+
+func (rl *RateLimiter) countedRLocked(model string) string {
+	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
+		model = rl.naming.Counted(model, rl.isListedRLocked)
+	}
+	return state.ModelName(model)
+}
+
+// isListedRLocked reports whether a model has a quota of its own.
+func (rl *RateLimiter) isListedRLocked(name string) bool {
+	return rl.engine.Catalog.IsListed(name)
 }

@@ -161,6 +161,30 @@ func DefaultProfiles() map[Provider]ProviderProfile {
 	return all
 }
 
+// profiles returns the profiles that the limiter begins with.
+func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
+	providers := cfg.Providers
+	if len(providers) == 0 && len(cfg.Quotas) == 0 {
+		providers = []Provider{ProviderGemini}
+	}
+	for provider := range cfg.Tiers {
+		if profiles().Provider(string(provider)) == nil {
+			return nil, fmt.Errorf("Tiers: %w", unknownProvider(provider))
+		}
+		if !slices.Contains(providers, provider) {
+			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
+		}
+	}
+	for _, provider := range providers {
+		profile, err := profileOf(provider, cfg.Tiers)
+		if err != nil {
+			return nil, err
+		}
+		loaded = append(loaded, profile)
+	}
+	return loaded, nil
+}
+
 // profileOf returns the profile that a limiter takes of a provider: that of its tier if one is
 // named, else the default one.
 func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, error) {

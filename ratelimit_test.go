@@ -165,8 +165,7 @@ func TestDecideExplainsAndRecordsNothing(t *testing.T) {
 	}
 }
 
-// A model without a quota is allowed, and so is one whose limits are all zero, before any state
-// is looked at.
+// A model without a quota or without limits is allowed before any state is looked at.
 func TestNothingIsLookedAtWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})

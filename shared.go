@@ -43,6 +43,24 @@ type shared struct {
 // until it answers.
 const openTimeout = 30 * time.Second
 
+// newShared returns a limiter that takes part in the quota of a store.
+func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
+	rl, profiles, err := newUnconfigured(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := rl.share(s, &cfg); err != nil {
+		rl.reporter.Stop()
+		return nil, err
+	}
+	rl.mu.Lock()
+	rl.configureLocked(&cfg, profiles)
+	rl.mu.Unlock()
+	rl.shared.send()
+	rl.teller.begin()
+	return rl, nil
+}
+
 // share has a limiter take part in the quota of a store.
 func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), process: newProcess()}

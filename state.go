@@ -133,8 +133,8 @@ func spanOf(begin, end time.Time) account.Span {
 	return account.Span{Begin: clock.UnixNano(begin), End: clock.UnixNano(end)}
 }
 
-// lookRLocked returns the present moment, and puts into t what the name of a model stands for; ok is
-// false where enterLocked has to be called, because something has to be brought in order first.
+// lookRLocked returns the present moment, and puts into t what the name of a model stands for; ok
+// is false where enterLocked has to be called, because something has to be brought in order first.
 func (rl *RateLimiter) lookRLocked(model string, t *engine.Target) (now account.Now, ok bool) {
 	if rl.shared != nil {
 		ok = rl.engine.FindIn(t, rl.nameRLocked(model), model)
@@ -171,7 +171,8 @@ func (rl *RateLimiter) shownRLocked(counted string) *account.Account {
 	if is, _ := a.Local.(*local); is == nil || is.home != rl {
 		return nil
 	}
-	// One look at the map is enough where the quota limits something: one that is not there does not.
+	// One look at the map is enough where the quota limits something: one that is not there does
+	// not.
 	if q := rl.Quotas[counted]; a.Listed && !a.Has(account.Unlimited) && a.Quota.Is((*state.Quota)(&q)) || rl.knowsQuotaRLocked(counted, a) {
 		return a
 	}
@@ -373,26 +374,6 @@ func (rl *RateLimiter) wake() {
 	rl.leaveLocked(now)
 }
 
-// nameRLocked returns the name under which a model is counted.
-func (rl *RateLimiter) nameRLocked(model string) string {
-	if rl.naming.Aliases != nil || rl.naming.MatchVersions || state.IsMarked(model) {
-		return rl.countedRLocked(model)
-	}
-	return model // short enough to be inlined
-}
-
-func (rl *RateLimiter) countedRLocked(model string) string {
-	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
-		model = rl.naming.Counted(model, rl.isListedRLocked)
-	}
-	return state.ModelName(model)
-}
-
-// isListedRLocked reports whether a model has a quota of its own.
-func (rl *RateLimiter) isListedRLocked(name string) bool {
-	return rl.engine.Catalog.IsListed(name)
-}
-
 // mostModels is the bound on models without a quota of their own that hold state.
 func (rl *RateLimiter) mostModels() int { return cmp.Or(rl.maxModels, engine.DefaultMaxModels) }
 
@@ -407,53 +388,4 @@ func (rl *RateLimiter) openLocked(yield func(*account.Call) bool) {
 			return
 		}
 	}
-}
-
-// observer tells a limiter what its engine does by itself.
-type observer struct{ rl *RateLimiter }
-
-// Shown puts the usage of an account into State.
-func (o observer) Shown(a *account.Account) {
-	rl := o.rl
-	rl.localLocked(a)
-	if a.IsPool() {
-		return
-	}
-	if rl.State == nil {
-		rl.State = make(map[string]*UsageStats)
-		rl.seen.state = rl.State
-	}
-	rl.State[a.Name] = entryOf(a.Usage())
-}
-
-// Hidden takes the usage of an account out of State.
-func (o observer) Hidden(a *account.Account, evicted bool) {
-	if stats := o.rl.State[a.Name]; stats != nil && shownBy(stats) == a.Usage() {
-		delete(o.rl.State, a.Name)
-	}
-	if evicted && o.isOurs() {
-		o.rl.teller.evictedLocked(a.Name)
-	}
-}
-
-// Requoted puts a quota into Quotas, or takes it out.
-func (o observer) Requoted(c catalog.Change) { o.rl.requotedLocked(c) }
-
-// Cooled tells of a cooldown.
-func (o observer) Cooled(a *account.Account, asked string) {
-	if o.isOurs() {
-		o.rl.teller.cooledLocked(a, asked)
-	}
-}
-
-// isOurs reports whether this process has brought about what is told.
-func (o observer) isOurs() bool { return o.rl.shared == nil || o.rl.shared.own }
-
-// Ended ends a reservation that nobody has settled in time.
-func (o observer) Ended(c *account.Call, how account.How, now account.Now) {
-	if o.rl.shared != nil {
-		o.rl.shared.expiredLocked(c.ID, how, now)
-		return
-	}
-	o.rl.teller.postRLocked(o.rl.endedLocked(c, how, c.Tokens, now))
 }

@@ -186,8 +186,8 @@ func TestStoreDroppedReservation(t *testing.T) {
 	}
 }
 
-// What one limiter says of quotas, pools and classes, and that it resets a model, holds for all; the
-// last one counts. A newcomer that names none takes those of the others.
+// What one limiter says of quotas, pools and classes, and that it resets a model, holds for all;
+// the last one counts. A newcomer that names none takes those of the others.
 func TestStoreSayings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, a, b := twoOf(t, quotaOfM(ratelimit.ModelQuota{MaxRPM: 5}))

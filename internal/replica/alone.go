@@ -193,8 +193,8 @@ func (r *Replica) settleAlone(a *ask, c engine.Settle) {
 	a.answer(answer{alone: true})
 }
 
-// Judge judges requests by the share of this process, and charges nothing. ok is false where the log
-// is not away, or there is no share to judge by.
+// Judge judges requests by the share of this process, and charges nothing. ok is false where the
+// log is not away, or there is no share to judge by.
 func (r *Replica) Judge(by *engine.By, wants []engine.Want) (v verdict.Verdict, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,8 +273,8 @@ func (l *alone) charge(id account.ID) *charge {
 	return nil
 }
 
-// landed forgets what was recorded without the log, because the command was in the log all the same:
-// nothing there would know the fact again.
+// landed forgets what was recorded without the log, because the command was in the log all the
+// same: nothing there would know the fact again.
 func (l *alone) landed(id account.ID) {
 	if c := l.charge(id); c != nil {
 		l.told(c.record)

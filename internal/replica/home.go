@@ -25,8 +25,8 @@ func (r *Replica) caughtUp() {
 }
 
 // comeHome has the process send again, after it was cut off or has loaded an image. First it says
-// that it is there: once that is heard, what was sent before is in the log or never will be. Then it
-// tells what the others have to know before they go on, then what they do not know, then what is
+// that it is there: once that is heard, what was sent before is in the log or never will be. Then
+// it tells what the others have to know before they go on, then what they do not know, then what is
 // unknown here, and that under new numbers.
 func (r *Replica) comeHome(me *fleet.Member) {
 	switch {
@@ -119,8 +119,8 @@ func resumes(c engine.Command) bool {
 	return false
 }
 
-// atHome tells that the log is there again, once the others know what the process has charged, and it
-// may use the whole quota.
+// atHome tells that the log is there again, once the others know what the process has charged, and
+// it may use the whole quota.
 func (r *Replica) atHome() {
 	me := r.state.Member(r.process)
 	if r.isAway && r.status == here && me != nil && me.N >= r.life.homeN && (me.Owes == 0 || r.doubts) {

@@ -96,8 +96,8 @@ func (l *alone) pacedIn(d state.Dimension, name string, more int, a *account.Acc
 	return empty + drains(more, l.shares, limit) - depth - now.Instant
 }
 
-// beyondFound returns the code of a limit that was found whose share is used up, and how long it is:
-// a rate is divided, and so are calls in flight.
+// beyondFound returns the code of a limit that was found whose share is used up, and how long it
+// is: a rate is divided, and so are calls in flight.
 func (l *alone) beyondFound(name string, more int, process int64, a *account.Account, now account.Now) (code string, wait int64) {
 	if a.Found == nil {
 		return "", 0

@@ -24,16 +24,16 @@ import (
 // methods, and at most some 800 lines to the root.
 const (
 	maxRootFiles     = 50   // files of the root without tests
-	maxRootLines     = 8500 // lines of these files together
+	maxRootLines     = 8700 // lines of these files together
 	maxFileLines     = 400  // lines of a file of the module, tests excepted
 	maxFunctionLines = 60   // lines of a function in the module, tests excepted
 
 	maxLimiterMethods = 180 // methods of RateLimiter
 	maxSharedMethods  = 40  // methods of shared: what a shared limiter does in another way
-	maxSharedTests    = 40  // comparisons of a shared with nil in the root, tests excepted
+	maxSharedTests    = 45  // comparisons of a shared with nil in the root, tests excepted
 
 	maxTestFileLines       = 600 // lines of a test file of the root or under internal/
-	maxMedianTestFileLines = 250 // median of the test files of the root
+	maxMedianTestFileLines = 350 // median of the test files of the root
 )
 
 // figure is what was counted, beside its bound.
