@@ -35,10 +35,10 @@ func (e Estimate) Correct(promptTokens int) int {
 // counts. A count of the prompt or of its estimate that is zero or less is not known, and corrects
 // nothing; without any usage it does nothing. It charges nothing: see Commit.
 //
-// What was learned is saved with the state and shared with Config.Shared, there with the next
-// change and after every 16th answer. Reset and the end of the minute and the day keep it: it is
-// about the model, not about its usage. At most Config.MaxModels models are known; a new one takes
-// the place of the one that answered least recently. ObserveAnswer is safe for concurrent use.
+// What was learned is saved with the state. With Config.Shared and Config.Store it is of this
+// limiter alone, and ends with it. Reset and the end of the minute and the day keep it: it is about
+// the model, not about its usage. At most Config.MaxModels models are known; a new one takes the
+// place of the one that answered least recently. ObserveAnswer is safe for concurrent use.
 //
 // A Transport of package llmhttp calls it for each answer.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {

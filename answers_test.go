@@ -105,7 +105,6 @@ var stores = []struct {
 	{"yaml, by itself", ratelimit.Config{Backend: "yaml", AutoPersist: ratelimit.AutoPersist{Delay: time.Second}}},
 	{"sqlite", ratelimit.Config{Backend: "sqlite"}},
 	{"sqlite, by itself", ratelimit.Config{Backend: "sqlite", AutoPersist: ratelimit.AutoPersist{Delay: time.Second}}},
-	{"shared", ratelimit.Config{Backend: "sqlite", Shared: true}},
 }
 
 func TestEstimatesAreStored(t *testing.T) {
@@ -178,38 +177,6 @@ func TestMigrationKeepsEstimates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// Others hear of the first answer with the next change, and of later ones now and then, without a
-// write of their own.
-func TestEstimatesAreShared(t *testing.T) {
-	needSQLite(t)
-	cfg := ratelimit.Config{Backend: "sqlite", FilePath: filepath.Join(t.TempDir(), "s.db"), Shared: true}
-	synctest.Test(t, func(t *testing.T) {
-		one, other := newLimiterWith(t, cfg), newLimiterWith(t, cfg)
-		defer one.Close()
-		defer other.Close()
-		see := func(want int) {
-			t.Helper()
-			other.Decide("m", 1) // reads the news
-			if got := other.Estimate("m").Answers; got != want {
-				t.Errorf("the other knows of %d answers, want %d", got, want)
-			}
-		}
-		for n := 1; n <= 40; n++ {
-			one.ObserveAnswer("m", answered(100, 1), answered(200, n))
-			see(max((n-2)/16*16+1, 0) * min(n-1, 1))
-			one.RecordUsage("m", 1, 1)
-			see((n-1)/16*16 + 1)
-		}
-		if err := one.Persist(); err != nil {
-			t.Fatal(err)
-		}
-		see(40)
-		if got, want := other.Estimate("m"), one.Estimate("m"); got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
-	})
 }
 
 func TestObserveAnswerIsConcurrent(t *testing.T) {

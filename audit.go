@@ -6,6 +6,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -97,7 +98,8 @@ type counted struct {
 	provider   Provider // of the model, as of
 	providedAt int      // this change of what tells it: see teller.providerLocked
 
-	reports, reportedAt int64 // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
+	report              observation.Limits // the last that was sent
+	reports, reportedAt int64              // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
 }
 
 func auditSumOf(s audit.Sum) AuditSum {
@@ -189,8 +191,8 @@ func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used t
 			a.Expired.Add(c.Tokens, c.Most)
 		}
 	})
-	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates but
-	// those of its models.
+	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
+	// but those of its models.
 	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
 		rl.estimatesOfLocked(c.Model).Add(c.Tokens.Total(), used.Total())
 	}

@@ -83,13 +83,13 @@ type Config struct {
 	Events EventHandler `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
-	// processes of the machine, that open it with Shared. Every admission, settlement, cooldown,
-	// reset and change of a quota is written there before the call returns, and the others see
-	// it. State is then a cache that must only be read. AutoPersist does nothing, because nothing
-	// is left to write.
+	// processes of the machine, that open it with Shared. It holds a log of what all of them ask:
+	// every admission, settlement, cooldown, reset and change of a quota is written there before
+	// the call returns, and the others see it. State then shows what all have, and must only be
+	// read. AutoPersist does nothing, because nothing is left to write.
 	//
-	// The constructor loads the file. The quotas in it win over default profiles. The quotas of
-	// Config.Quotas are written to it, and apply until another process sets others.
+	// The constructor loads the file. Quotas that programs have said there win over profiles. The
+	// quotas of Config.Quotas are written to it, and apply until another process sets others.
 	//
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
@@ -112,11 +112,13 @@ type Config struct {
 	// where the system cannot tell whether it lives. Zero, the default, means 10 seconds, and less
 	// than 100 ms means 100 ms; it must not be negative.
 	LeaseTTL time.Duration `yaml:"lease_ttl,omitempty"`
-	// FailClosed denies everything with DecisionStoreError while the shared database cannot be
-	// used. False, the default, decides by what this process knows: see [RateLimiter.Err].
+	// FailClosed denies everything with DecisionStoreError while the shared database or the store
+	// cannot be used. False, the default, goes on with this process's share of the quota: see
+	// [RateLimiter.Err].
 	FailClosed bool `yaml:"fail_closed,omitempty"`
-	// FreshStart lets a shared database that replaces a damaged one begin unused. False, the
-	// default, counts the minute as used up until it has passed, because the usage is unknown.
+	// FreshStart lets a shared database or a store that replaces one which cannot be read any more
+	// begin unused. False, the default, counts it as used up for a minute and LeaseTTL, because the
+	// usage is unknown.
 	FreshStart bool `yaml:"fresh_start,omitempty"`
 
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and

@@ -58,7 +58,7 @@ func (rl *RateLimiter) cool(model string, c state.Cooldown) {
 	now, t := rl.enterLocked(model)
 	if rl.shared != nil {
 		name := engine.Name{Asked: strings.Clone(model), Counted: t.Counted}
-		rl.shared.putLocked(engine.Cool{Name: name, Until: engine.ClampTime(clock.UnixNano(c.Until)), Cause: c.Cause})
+		rl.shared.putLocked(engine.Cool{Name: name, Until: engine.ClampTime(rl.shared.wallOf(c.Until, now)), Cause: c.Cause})
 		return
 	}
 	if rl.engine.Cool(t.Counted, strings.Clone(model), clock.UnixNano(c.Until), c.Cause, now) {

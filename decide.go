@@ -27,7 +27,8 @@ const (
 	// DecisionInvalidQuota: denied, because the quota has a field out of range.
 	DecisionInvalidQuota DecisionCode = "invalid_quota"
 	// DecisionTooManyModels: denied, because Config.MaxModels models without a quota of their own
-	// are in use, so that there is no room for another one under the quota "*".
+	// are in use, so that there is no room for another one under the quota "*". RetryAfter is until
+	// the first place may open; a call that needs several asks again then.
 	DecisionTooManyModels DecisionCode = "too_many_models"
 	// DecisionQueued: denied, because others wait for the model, or for one of its pools, and come
 	// first.
@@ -54,10 +55,11 @@ const (
 	DecisionOTPMLimit DecisionCode = "otpm_exceeded"
 	// DecisionTPMLimit: denied by the tokens per minute.
 	DecisionTPMLimit DecisionCode = "tpm_exceeded"
-	// DecisionStoreError: denied with Config.FailClosed, because the shared database cannot be
-	// used. Only its recovery helps, so RetryAfter is zero.
+	// DecisionStoreError: denied, because the shared database or the store cannot be used, with
+	// Config.FailClosed, or in a process that has no share. Only its recovery helps, so RetryAfter
+	// is zero.
 	DecisionStoreError DecisionCode = "store_error"
-	// DecisionClosed: denied, because the limiter shared a database and is closed.
+	// DecisionClosed: denied, because the limiter shared a database or a store and is closed.
 	DecisionClosed DecisionCode = "closed"
 )
 
@@ -146,6 +148,10 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 
 func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.shared.freshen()
+	if rl.shared.isAlone() {
+		rl.shared.decideAlone(d, req)
+		return
+	}
 	var t engine.Target
 	rl.mu.RLock()
 	if now, ok := rl.lookRLocked(req.Model, &t); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
@@ -187,8 +193,8 @@ func (rl *RateLimiter) countAsideRLocked(s *ModelStats, t *engine.Target, now ac
 	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
 }
 
-// passesRLocked is decideRLocked for a request that passes without a look at each limit. It is false
-// for others.
+// passesRLocked is decideRLocked for a request that passes without a look at each limit. It is
+// false for others.
 func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
 	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	if !t.Account.IsShown() {

@@ -49,8 +49,8 @@ var (
 	// with Config.AutoPersist, and by MigrateYAMLToSQLite for a file that cannot be read as a
 	// state file: unreadable, cut off, damaged, of a newer version of the library, hostile or, with
 	// SQLite, of another program. The file is not overwritten; a later Persist to YAML keeps the
-	// old file aside. With Config.Shared the constructor renames a damaged file, reports it to
-	// OnError, and makes a new one.
+	// old file aside. With Config.Shared a damaged file is renamed, reported to OnError, and
+	// replaced by a new one.
 	ErrCorruptState = state.ErrCorrupt
 
 	// ErrClosed is returned by Acquire, AcquireAll, AcquireAny, Do and WaitForCapacity when the

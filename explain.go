@@ -51,8 +51,8 @@ type Explanation struct {
 	Line []Waiter `json:"line,omitempty"`
 	// OldestOpen is the age of the oldest open reservation. JSON shows it as a text, such as "42s".
 	OldestOpen time.Duration `json:"oldest_open,omitempty"`
-	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be slow,
-	// or its reservation may have been leaked.
+	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be
+	// slow, or its reservation may have been leaked.
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
 	// LastRefusal is the last call of this limiter that was refused for the model; nil for none,
 	// and after Reset. A caller whose context ended was not refused. Of models without a quota of
@@ -177,7 +177,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if !a.Has(account.Unknown) {
 		var origins quotaOrigins
 		e.Quota, origins = rl.engine.Catalog.Origins(t.Counted)
-		e.Origin = origins.whole()
+		if e.Origin = origins.whole(); rl.shared != nil && e.Origin == explain.Program {
+			e.Origin = explain.Shared // by whichever process
+		}
 		if row, ok := rl.profileRowRLocked(t.Counted); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
@@ -214,6 +216,11 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
 	rl.explainRLocked(d, &v, all)
+	if rl.shared != nil {
+		if refusal := rl.shared.refusesRLocked(); refusal != nil {
+			*d = *refusal
+		}
+	}
 	rl.statsRLocked(&d.Stats, t.Account, now)
 	d.Model = t.Asked
 }

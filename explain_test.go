@@ -245,8 +245,8 @@ func TestExplainShared(t *testing.T) {
 	if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
 		t.Fatal(err)
 	}
-	other.RecordUsage("m", 1, 1)
-	if e := other.Explain("m"); e.StoreError == "" || !strings.Contains(e.String(), "shared database: cannot be used: ") || e.Limits[0].Used != 3 {
+	recordUntilAway(t, other)
+	if e := other.Explain("m"); e.StoreError == "" || !strings.Contains(e.String(), "shared database: cannot be used: ") || e.Limits[0].Used < 2 {
 		t.Errorf("without its database: %+v", e)
 	}
 	other.Close()

@@ -389,8 +389,8 @@ func (s *wfqLife) isNext(c *wfqCall, but *wfqBook) bool {
 	return true
 }
 
-// first returns the call whose turn it is in the line of a model: the head; but of calls for several
-// models that would block each other, the one that came first.
+// first returns the call whose turn it is in the line of a model: the head; but of calls for
+// several models that would block each other, the one that came first.
 func (b *wfqBook) first() *wfqCall {
 	first := b.line.heads()[0].call
 	if _, behind := first.ahead(); behind == 0 {

@@ -107,8 +107,8 @@ func (rl *RateLimiter) Health() Health {
 	return h
 }
 
-// Err returns the error that keeps the limiter from using the shared database; nil while it can
-// use it, and without Config.Shared. It is safe for concurrent use.
+// Err returns the error that keeps the limiter from using the shared database or the store; nil
+// while it can use it, and without Config.Shared and Config.Store. It is safe for concurrent use.
 func (rl *RateLimiter) Err() error {
 	if rl.shared == nil {
 		return nil
@@ -136,7 +136,9 @@ func (rl *RateLimiter) warnDenialsLocked(w *tally.Warnings, name string, r *refu
 	const least, share = 100, 95
 	refused := r.Last(instant).Refused
 	all := refused
-	if a := rl.engine.Account(name); a != nil {
+	if a := rl.engine.Account(name); rl.shared != nil {
+		all += r.Last(instant).Admitted
+	} else if a != nil {
 		all += a.Requests(instant - rl.span())
 	}
 	if all < least || refused*100 < all*share {

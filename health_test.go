@@ -281,9 +281,18 @@ func TestHealthErr(t *testing.T) {
 	if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
 		t.Fatal(err)
 	}
-	rl.RecordUsage("m", 1, 1)
+	recordUntilAway(t, rl)
 	if err := rl.Health().Err; err == nil {
 		t.Error("without its database it is well")
+	}
+}
+
+// recordUntilAway has a limiter write until it finds that its database is not there any more.
+func recordUntilAway(t *testing.T, rl *ratelimit.RateLimiter) {
+	for began := time.Now(); rl.Err() == nil; rl.RecordUsage("m", 1, 1) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("it does not find its database gone")
+		}
 	}
 }
 
@@ -334,7 +343,7 @@ func TestAllRefused(t *testing.T) {
 	}{
 		{name: "unpriced", cfg: quotas(ratelimit.ModelQuota{MaxSpendPerDay: money.USD(1)}), code: ratelimit.DecisionUnpriced},
 		{name: "invalid quota", cfg: quotas(ratelimit.ModelQuota{}), before: func(rl *ratelimit.RateLimiter) {
-			rl.Quotas["m"] = ratelimit.ModelQuota{MaxRPM: -1}
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: -1})
 		}, code: ratelimit.DecisionInvalidQuota},
 		{name: "never fits", cfg: quotas(ratelimit.ModelQuota{MaxTPM: 1}), code: ratelimit.DecisionTPMLimit},
 		{name: "cooldown", cfg: quotas(ratelimit.ModelQuota{MaxRPM: 10}), before: func(rl *ratelimit.RateLimiter) {

@@ -44,12 +44,11 @@ var importRules = map[string][]string{
 	"limit":           {},
 	"money":           {},
 	"keyed":           {modulePath + "/limit"},
-	"keyed/keyedtest": {modulePath + "/keyed", modulePath + "/limit"},
+	"keyed/keyedtest": {modulePath + "/keyed"},
 	"llmhttp": {
-		modulePath, modulePath + "/debounce", modulePath + "/limit", modulePath + "/money",
+		modulePath, modulePath + "/money",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
-		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
-		modulePath + "/internal/callctx",
+		modulePath + "/internal/tokencount", modulePath + "/internal/callctx",
 		modulePath + "/internal/test/fakeprovider", // in its tests
 		modulePath + "/internal/test/adaptivesim",  // in its tests
 	},
@@ -95,16 +94,13 @@ var importRules = map[string][]string{
 		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
 		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
-	"internal/apicall":    {},
-	"internal/tokencount": {modulePath + "/internal/apicall"},
-	"internal/fsx":        {"golang.org/x/sys/..."},
-	"internal/pace":       {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
-	"internal/test/fakestore": {
-		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
-		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
-	},
-	"internal/instruments": {modulePath, modulePath + "/money"},
-	"internal/audit":       {modulePath + "/internal/tokens", modulePath + "/money"},
+	"internal/apicall":        {},
+	"internal/tokencount":     {modulePath + "/internal/apicall"},
+	"internal/fsx":            {"golang.org/x/sys/..."},
+	"internal/pace":           {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
+	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},
+	"internal/instruments":    {modulePath, modulePath + "/money"},
+	"internal/audit":          {modulePath + "/internal/tokens", modulePath + "/money"},
 	"internal/pricing": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
@@ -125,7 +121,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
 	},
 	"internal/replica": {
-		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
+		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/fleet",
 		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
 		modulePath + "/internal/verdict", modulePath + "/internal/wire", modulePath + "/money",
 		modulePath + "/internal/catalog", modulePath + "/internal/store/memlog", modulePath + "/internal/tokens", // in its tests
@@ -136,7 +132,7 @@ var importRules = map[string][]string{
 	"internal/store/sqlitelog": {
 		modulePath + "/internal/store", modulePath + "/internal/store/storetest",
 		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/sqlitestate",
-		modulePath + "/internal/state", "modernc.org/sqlite",
+		modulePath + "/internal/state", // in its tests
 	},
 	"internal/sqlitestate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
@@ -186,7 +182,7 @@ var importRules = map[string][]string{
 		modulePath + "/money", // in its tests
 	},
 	"internal/jsonscan":  {},
-	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/sse":       {},
 	"internal/periodic":  {},
 	"internal/pooling":   {modulePath + "/internal/modelname"},
 	"internal/modelname": {},
@@ -222,7 +218,7 @@ var importRules = map[string][]string{
 		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
 	},
 	"internal/test/persist": {
-		modulePath, modulePath + "/money", modulePath + "/internal/sqlitestate", "gopkg.in/yaml.v3", "golang.org/x/sys/...",
+		modulePath, modulePath + "/money", "gopkg.in/yaml.v3", "golang.org/x/sys/...",
 	},
 	"internal/test/piecetest":    {},
 	"internal/test/racetest":     {},
@@ -382,7 +378,7 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"limit/b.go":          file(modulePath, modulePath+"/internal/test/racetest"),
 		"limit/inner/a.go":    file(modulePath + "/debounce"),
 		"debounce/a_test.go":  file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
-		"llmhttp/a.go":        file(modulePath, modulePath+"/limit"),
+		"llmhttp/a.go":        file(modulePath, modulePath+"/money"),
 		"llmhttp/a_test.go":   file("gopkg.in/yaml.v3"),
 		"llmhttp/b.go":        file("go.opentelemetry.io/otel/metric", "github.com/prometheus/client_golang/prometheus"),
 		"examples/a/main.go":  file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),

@@ -330,7 +330,7 @@ func TestLearnedQuotasAreNotRestored(t *testing.T) {
 		}
 	}
 	b := open(map[string]ratelimit.ModelQuota{"other": {}})
-	if got := b.Stats("m").MaxRPM; got != 10 {
-		t.Errorf("the new file says %d, want 10", got)
+	if got := b.Stats("m").MaxRPM; got != 5 {
+		t.Errorf("the new file says %d, want 5", got)
 	}
 }

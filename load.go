@@ -46,8 +46,8 @@ func (l loading) take(s *storage) {
 	rl.leaveLocked(now)
 }
 
-// prepare returns the usage, those that were used last at the end: before the lock is taken, so that
-// no other call waits for that.
+// prepare returns the usage, those that were used last at the end: before the lock is taken, so
+// that no other call waits for that.
 func (l loading) prepare() []*loadedUsage {
 	l.rl.mu.Lock()
 	now := l.rl.nowLocked()

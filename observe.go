@@ -77,8 +77,8 @@ func (l *ProviderLimits) notCounted() state.Cost {
 //     more. Half of Rounding is added to Remaining.
 //   - Of two answers, the one whose call was sent later counts, and the other can only add to it.
 //     Calls that were sent within 250 ms of each other count as sent together.
-//   - External usage is in [ModelStats] as External, not saved, not shared, and gone after Reset
-//     and Load. It never makes a request one that never passes. Without a limit there is none.
+//   - External usage is in [ModelStats] as External, not saved, and gone after Reset and Load. It
+//     never makes a request one that never passes. Without a limit there is none.
 //
 // Limit corrects the quota of the model, only with Config.LearnQuotas.
 //
@@ -89,9 +89,11 @@ func (l *ProviderLimits) notCounted() state.Cost {
 //     model is set, and need room under Config.MaxModels.
 //   - SetQuota, RemoveQuota and AddProvider start afresh, and so does ForgetLearned.
 //   - Corrections are written to the state file, except those of copies of "*", and bind as long
-//     as Config.LearnQuotas is on. With Config.Shared
-//     they belong to this process and are lost where it has to read the whole database again, and
-//     the quotas there count as set by the program.
+//     as Config.LearnQuotas is on.
+//
+// With Config.Shared and Config.Store the external usage and the corrections are those of all
+// processes. Of the reports on a model such a limiter tells the others two a second, after a first
+// ten; the rest is ignored.
 //
 // Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
 // ignored. MatchVersions and Aliases apply. Observe is safe for concurrent use, and cheap where

@@ -27,8 +27,8 @@ import (
 // limiter's last Load or Persist, day counts included; of two cooldowns of a model the later
 // stays. On a closed limiter it returns ErrClosed.
 //
-// With Config.Shared everything is in the file already. Persist and Load then only check that,
-// and return the error if it is not so.
+// With Config.Shared and Config.Store everything is in the file or store already. Persist and Load
+// then only check that, for as long as a call may take, and return the error if it is not so.
 //
 // Persist is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
@@ -100,7 +100,8 @@ func (s *storage) end(rl *RateLimiter) {
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
 // field and its value; for a limit that is not an integer of zero or more, and for an unknown
 // zone, it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a
-// closed limiter, Load returns ErrClosed. With Config.Shared it does the same as Persist.
+// closed limiter, Load returns ErrClosed. With Config.Shared and Config.Store it does the same as
+// Persist.
 //
 // Load is safe for concurrent use.
 func (rl *RateLimiter) Load() error {

@@ -34,9 +34,8 @@ type Pool struct {
 // changes, and Config.OnError gets an error.
 //
 // Waiters are served by the new pool at once, or refused if their request does not fit it. With
-// Config.Shared or Config.Store the pool is that of all processes, unless its quota is invalid, and
-// the last SetPool of any of them holds. RemovePool takes it back. SetPool is safe for concurrent
-// use.
+// Config.Shared or Config.Store the pool is that of all processes, and the last SetPool of any of
+// them holds. RemovePool takes it back. SetPool is safe for concurrent use.
 func (rl *RateLimiter) SetPool(name string, pool Pool) {
 	if err := pool.check(name); err != nil {
 		rl.reporter.Report(fmt.Errorf("set pool: %w", err))

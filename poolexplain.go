@@ -13,6 +13,7 @@ import (
 // calls in flight and those that wait. It charges nothing, and costs as much as Explain. With
 // Config.Shared it tells of all processes. It is safe for concurrent use.
 func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
+	rl.shared.freshen()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, counted := rl.nowLocked(), state.PoolName(name)

@@ -43,8 +43,8 @@ type byHand struct {
 }
 
 // adoptAll is adoptAllLocked for those who do not hold the lock: it lets other calls in, and puts
-// entries in order without the lock, because a program that filled State by hand may have left many.
-// Nobody writes into the slices of an entry that the engine does not count.
+// entries in order without the lock, because a program that filled State by hand may have left
+// many. Nobody writes into the slices of an entry that the engine does not count.
 func (rl *RateLimiter) adoptAll() {
 	entries, now := rl.findByHand()
 	if len(entries) == 0 {

@@ -92,8 +92,8 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 // invalid one the model admits nothing, and Decide returns DecisionInvalidQuota.
 //
 // Waiters are served by the new quota at once, or refused if their request does not fit it. With
-// Config.Shared the quota applies to all processes, unless it is invalid. RemoveQuota takes it
-// back. SetQuota is safe for concurrent use.
+// Config.Shared and Config.Store the quota applies to all processes, also an invalid one.
+// RemoveQuota takes it back. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = state.ModelName(rl.naming.Aliased(model))
@@ -159,8 +159,7 @@ func (rl *RateLimiter) requotedLocked(c catalog.Change) {
 // model of which the program has said nothing keeps its quota. Aliases apply as in SetQuota.
 //
 // A Load does not bring the quota back, nor does the file of the next Persist. With Config.Shared
-// it is taken back for all processes; those of a version that does not know RemoveQuota give the
-// model the quota that it goes back to in this process. Waiters are served or refused at once.
+// and Config.Store it is taken back for all processes. Waiters are served or refused at once.
 // RemoveQuota is safe for concurrent use.
 func (rl *RateLimiter) RemoveQuota(model string) {
 	rl.say(byProgram, engine.RemoveQuota{Counted: state.ModelName(rl.naming.Aliased(model))})
@@ -178,8 +177,9 @@ func (rl *RateLimiter) RemoveQuota(model string) {
 //
 // If one of the quotas is invalid, SetAccountQuotas changes nothing,
 // and Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to the state
-// file, where they apply until a call replaces them. With Config.Shared they are those of all
-// processes. Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.
+// file, where they apply until a call replaces them. With Config.Shared and Config.Store they are
+// those of all processes. Waiters are served or refused at once. SetAccountQuotas is safe for
+// concurrent use.
 func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	said := storedQuotas(quotas)
 	if err := state.ValidateAll(said); err != nil { // which reads the zones, before the lock is taken
@@ -222,9 +222,8 @@ func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
 // AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
 // names, and replaces what the program said of its models. From then on they count as those of a
 // profile: the account's limits win over them, and at the next Load what the file has of another
-// origin. With Config.Shared the quotas in the file stay, and the others apply to this limiter
-// alone. A provider without a profile changes nothing; OnError gets an error that wraps
-// ErrUnknownProvider.
+// origin. With Config.Shared and Config.Store they are those of all processes, too. A provider
+// without a profile changes nothing; OnError gets an error that wraps ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {

@@ -44,9 +44,10 @@
 // not forget them: YAML by default, SQLite with [NewWithSQLiteConfig]. A program may also choose
 // the times itself, with [RateLimiter.Persist] and [RateLimiter.Load].
 //
-// With Config.Shared one SQLite file is one quota of all processes on a machine: each call is a
-// short transaction on it, and no admission is lost when a process dies. Built with the tag
-// nosqlite, the package has no SQLite backend.
+// With Config.Shared one SQLite file is one quota of all processes on a machine, and with
+// Config.Store one server that of many machines: each change is written to a log there that all of
+// them follow, and no admission is lost when a process dies. Built with the tag nosqlite, the
+// package has no SQLite backend.
 //
 // # Concurrency
 //
@@ -112,10 +113,10 @@ type TokenEntry struct {
 // Quotas and State are the limiter's truth. A program may fill or replace them before it shares
 // the limiter among goroutines; afterwards it must use the methods. With Config.AutoPersist the
 // limiter has a goroutine of its own from the first method that changes something. With
-// Config.Shared, State is a copy of the database, which must only be read, and only SetQuota
-// changes Quotas. The limiter accepts entries in any order, nil entries, and times from the
-// future (they count as of now). Its next call notices another map, another entry, another slice,
-// or another day, but not an element changed in place.
+// Config.Shared or Config.Store, State and Quotas show what all processes share and must only be
+// read; SetQuota changes a quota. The limiter accepts entries in any order, nil entries, and times
+// from the future (they count as of now). Its next call notices another map, another entry, another
+// slice, or another day, but not an element changed in place.
 //
 // A RateLimiter must not be copied. All its methods are safe for concurrent use.
 type RateLimiter struct {
@@ -194,7 +195,9 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
 	}
-	rl.shared.freshen()
+	if rl.shared != nil { // its time is that of the store
+		return rl.Decide(model, estimatedTokens).Allowed
+	}
 	rl.mu.RLock()
 	if now, ok := rl.nowRLocked(); ok && !rl.engine.Catalog.HasPools() {
 		a := rl.shownRLocked(rl.nameRLocked(model))
@@ -278,8 +281,8 @@ func (rl *RateLimiter) Reset(model string) {
 // Persist first. With SQLite it then closes the database, and changes that could not be written
 // are lost. Decisions and records go on in memory, unsaved, and with YAML so do Persist and Load.
 //
-// With Config.Shared, Close gives this limiter's slots to others; its charges stay. It tries once
-// more to write what could not be written, and returns an error if it cannot. Afterwards
+// With Config.Shared and Config.Store, Close gives this limiter's slots to others; its charges
+// stay. What it charged while the store was away, and has not written yet, is lost. Afterwards
 // decisions are denied with DecisionClosed, and records are ignored.
 //
 // Config.Events is told that open reservations are released, and nothing after Close has returned.

@@ -187,7 +187,7 @@ func (r *Reservation) abandon() {
 	}
 	now := rl.nowLocked()
 	if rl.shared != nil {
-		rl.teller.postRLocked(rl.shared.endLocked(c, account.Lost, c.Tokens, 0, now))
+		rl.shared.endLocked(c, account.Lost, c.Tokens, 0, now)
 		return
 	}
 	rl.teller.postRLocked(rl.endedLocked(c, account.Lost, c.Tokens, now))

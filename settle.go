@@ -84,7 +84,8 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 		return nil
 	}
 	if r.call = nil; rl.shared != nil {
-		return rl.shared.endLocked(c, how, used, cost, now)
+		rl.shared.endLocked(c, how, used, cost, now)
+		return nil
 	}
 	rl.adoptChargedLocked(c, now)
 	c.Cost = cost

@@ -7,10 +7,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
@@ -31,7 +34,8 @@ type shared struct {
 	failClosed bool
 	away       error                        // why the log is away; nil while it is there
 	calls      map[account.ID]*account.Call // open calls of this limiter, as it notes them
-	queue      []engine.Command             // for send
+	next       *sending                     // what was put and is not sent yet; nil for nothing
+	last       *sending                     // was sent last; nil before the first
 	own        bool                         // what is being applied is a command of this limiter
 }
 
@@ -139,6 +143,9 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 			rl.Quotas[name] = ModelQuota(q)
 		}
 	}
+	if was != nil {
+		s.tellQuotasLocked(quotasOf(was), quotasOf(e))
+	}
 	for a := range e.Accounts {
 		if was != nil {
 			if old := was.Account(a.Name); old != nil {
@@ -157,6 +164,31 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 		}
 	}
 	rl.quotaVersion++
+}
+
+// quotasOf returns the quotas of all models and pools.
+func quotasOf(e *engine.Engine) map[string]state.Quota {
+	all := make(map[string]state.Quota)
+	for _, name := range slices.Concat(e.Catalog.Names(), e.Catalog.PoolNames()) {
+		if q, has := e.Catalog.Quota(name); has {
+			all[name] = q
+		}
+	}
+	return all
+}
+
+// tellQuotasLocked tells which quotas another engine has.
+func (s *shared) tellQuotasLocked(was, is map[string]state.Quota) {
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, has := is[name]; !has {
+			s.rl.teller.requotedLocked(name, byProcess, ModelQuota{}, false)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if q, had := was[name]; !had || q != is[name] {
+			s.rl.teller.requotedLocked(name, byProcess, ModelQuota(is[name]), true)
+		}
+	}
 }
 
 // tellAway notes and tells why the log is away, or that it is there again.
@@ -200,6 +232,9 @@ func (s *shared) unusable(err error) *Decision {
 	return &Decision{Code: DecisionStoreError, Reason: fmt.Sprintf("the shared quota cannot be read or written: %v", err)}
 }
 
+// isAlone reports whether the store is away.
+func (s *shared) isAlone() bool { return s != nil && s.replica.IsAlone() }
+
 // freshen makes sure that what is read next is no older than the store promises.
 func (s *shared) freshen() {
 	if s != nil {
@@ -210,8 +245,14 @@ func (s *shared) freshen() {
 // now is the time of the store.
 func (s *shared) now() account.Now { return s.replica.Now() }
 
-// putLocked has a command sent by send.
-func (s *shared) putLocked(c engine.Command) { s.queue = append(s.queue, c) }
+// wallOf returns a time of this machine's clock as one of the store's, which may be set otherwise.
+func (s *shared) wallOf(at time.Time, now account.Now) int64 {
+	wall, ahead := clock.UnixNano(at), now.Wall-time.Now().UnixNano()
+	if ahead > 0 && wall > math.MaxInt64-ahead {
+		return math.MaxInt64
+	}
+	return wall + ahead
+}
 
 // sayLocked has a setting of quotas sent, behind the days of its zones.
 func (s *shared) sayLocked(c engine.Command, zones []string, now account.Now) {
@@ -222,45 +263,6 @@ func (s *shared) sayLocked(c engine.Command, zones []string, now account.Now) {
 		}
 	}
 	s.putLocked(c)
-}
-
-// send sends what was put, and returns once all processes know it, or the store is away. The lock
-// must not be held.
-func (s *shared) send() {
-	if s == nil {
-		return
-	}
-	queue := s.take()
-	for i, c := range queue {
-		if i < len(queue)-1 {
-			s.replica.Tell(c)
-		} else {
-			s.replica.Do(background, c)
-		}
-	}
-	s.rl.mu.Lock()
-	s.rl.teller.pendLocked(s.rl.teller.thawedLocked())
-	s.rl.leaveLocked(s.rl.nowLocked())
-	s.rl.mu.Unlock()
-	s.rl.teller.flush()
-}
-
-// tell is send without waiting for anything.
-func (s *shared) tell() {
-	if s == nil {
-		return
-	}
-	for _, c := range s.take() {
-		s.replica.Tell(c)
-	}
-}
-
-// take returns what was put.
-func (s *shared) take() (queue []engine.Command) {
-	s.rl.mu.Lock()
-	defer s.rl.mu.Unlock()
-	queue, s.queue = s.queue, nil
-	return queue
 }
 
 // persist is Persist and Load: it only checks that this process and the store have the same.

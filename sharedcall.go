@@ -37,6 +37,11 @@ func (s *shared) reserve(by *caller, reqs []Request) (made Reservations, d Decis
 	case err != nil:
 		s.failLocked(&d, err)
 	case len(reqs) == 0 || o.Verdict.Allowed:
+		if !d.Allowed { // by what was known here before
+			stats := d.Stats
+			d = Decision{Stats: stats}
+			rl.explainRLocked(&d, &o.Verdict, s.itemsLocked(&option, now))
+		}
 		made = s.madeLocked(&option, o.Calls, o.Alone, now)
 	default:
 		rl.fillRLocked(&d, &o.Verdict, s.itemsLocked(&option, now), now)
@@ -51,6 +56,23 @@ func (s *shared) reserve(by *caller, reqs []Request) (made Reservations, d Decis
 	rl.teller.tell(e)
 	made.watch()
 	return made, d
+}
+
+// decideAlone decides on a request while the store is away, by the share of this process.
+func (s *shared) decideAlone(d *Decision, req *Request) {
+	reqs := []Request{*req}
+	option, ok := s.judge(&caller{asking: asking{class: req.Class}}, reqs, d)
+	if !ok {
+		return
+	}
+	v, ok := s.replica.Judge(&option.By, wantsOf(option.Requests))
+	if !ok || v.Allowed {
+		return
+	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	now := s.rl.nowLocked()
+	s.rl.fillRLocked(d, &v, s.itemsLocked(&option, now), now)
 }
 
 // judge decides on requests by what is known here, and reports whether to ask for them.
@@ -129,6 +151,7 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 		if c.IsCounted() {
 			s.calls[id] = c
 		}
+		rl.admittedLocked(r.Counted, now)
 		rs[i] = rl.reservationLocked(c, rl.holdTTL > 0 || limitSlots(accountsOf(c)))
 	}
 	return rs
@@ -150,14 +173,11 @@ func accountsOf(c *account.Call) (all []*account.Account) {
 	return all
 }
 
-// endLocked ends a call of this limiter, has that sent, and returns the event that tells of it.
-func (s *shared) endLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) *telling {
+// endLocked has the end of a call of this limiter sent. It is told of when that is known.
+func (s *shared) endLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
 	c.Cost = cost
-	e := s.rl.endedLocked(c, how, used, now)
-	c.Ended = true
-	delete(s.calls, c.ID)
 	s.putLocked(engine.Settle{ID: c.ID, How: how, Used: used, Cost: cost})
-	return e
+	s.next.ends = append(s.next.ends, ending{c, how, used, now})
 }
 
 // lostLocked ends a call whose reservation is garbage, and that must not be sent now: the next send
@@ -217,6 +237,10 @@ func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.N
 	}
 	if a := t.Account; a.Name != "" && !r.Refused {
 		is := s.rl.localLocked(a)
+		if r.Limits == is.report && now.Instant-is.reportedAt < reportEvery {
+			return
+		}
+		is.report = r.Limits
 		if is.reports = max(is.reports-(now.Instant-is.reportedAt), 0); is.reports > (reportsAtATime-1)*reportEvery {
 			is.reportedAt = now.Instant
 			return
@@ -229,6 +253,9 @@ func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.N
 
 // wait is RateLimiter.wait: the line is that of all processes.
 func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations, error) {
+	if len(w.requests) == 0 {
+		return Reservations{}, nil
+	}
 	rl := s.rl
 	began := rl.teller.now()
 	c, options, closed := s.enter(ctx, by, w)
@@ -311,8 +338,13 @@ func (s *shared) served(w *waiter, options []engine.Option, o *replica.Outcome) 
 	switch {
 	case end.Served >= 0 && w.charges:
 		w.reservations = s.madeLocked(&options[end.Served], end.Calls, o.Alone, now)
+	case end.Served < 0 && end.Verdict.Allowed: // it would pass by now, and is too late
+		w.err = context.DeadlineExceeded
 	case end.Served < 0:
 		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&options[max(end.Of, 0)], now)}
+		if at := end.Verdict.Item; end.Verdict.Code == string(DecisionUnknownModel) && at < len(of.Items) {
+			of.Verdict.Reason += of.Items[at].Nearest
+		}
 		w.err = w.refusalLocked(&lines.Refusal{Kind: end.Kind, Of: of}, now)
 	}
 }

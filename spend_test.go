@@ -251,6 +251,7 @@ func TestSpendWait(t *testing.T) {
 // aloneAndSharedIn is aloneAndShared in a bubble, where there are no subtests.
 func aloneAndSharedIn(t *testing.T, cfg ratelimit.Config, run func(rl *ratelimit.RateLimiter)) {
 	run(newLimiterWith(t, cfg))
+	cfg.FilePath = ""
 	rl, _, err := ratelimit.NewOverFake(fakestore.New(), cfg)
 	if err != nil {
 		t.Fatal(err)

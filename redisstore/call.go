@@ -29,7 +29,8 @@ func isAnswer(err error) (is, passes bool) {
 	return true, false
 }
 
-// try calls f once. passes says that its error is an answer that may be another one the next moment.
+// try calls f once. passes says that its error is an answer that may be another one the next
+// moment.
 func try[T any](ctx context.Context, l *Log, most time.Duration, f func(context.Context) (T, error)) (value T, passes bool, err error) {
 	value, err = within(ctx, most, l.crew, f)
 	if err == nil {

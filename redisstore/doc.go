@@ -3,7 +3,7 @@
 // limiter would that did all of it.
 //
 // The server needs version 6.2 or later. It may be alone, be watched by Sentinel, or be a Cluster,
-// in which all of a prefix lies in one slot. A prefix has four keys, and eleven that keep programs of
-// earlier versions out. All begin with the prefix in braces, and end by themselves a week after the
-// last limiter has gone; 32 days where calls have prices.
+// in which all of a prefix lies in one slot. A prefix has four keys, and eleven that keep programs
+// of earlier versions out. All begin with the prefix in braces, and end by themselves a week after
+// the last limiter has gone; 32 days where calls have prices.
 package redisstore

@@ -118,8 +118,8 @@ func (l *Log) isKeepDue() bool {
 	return now >= at && l.keepAt.CompareAndSwap(at, now+int64(min(keepEvery, l.options.Keep/4)))
 }
 
-// run runs a script. An answer that is an error, or none because nothing was sent, says that nothing
-// was written. Whoever writes is told at once, and may send it again.
+// run runs a script. An answer that is an error, or none because nothing was sent, says that
+// nothing was written. Whoever writes is told at once, and may send it again.
 func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, writes bool) (reply any, err error) {
 	if l.closing.Err() != nil {
 		return nil, notWritten(errClosed)

@@ -1,6 +1,8 @@
 package account
 
 import (
+	"math"
+
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -54,6 +56,14 @@ func (a *Account) PacedIn(of state.Dimension, more int, instant int64) int64 {
 		return 0
 	}
 	return int64(a.pace.Opens(unitOf(of), more, instant))
+}
+
+// PaceEmpty returns the instant at which the bucket of a limit of the minute will have drained.
+func (a *Account) PaceEmpty(of state.Dimension) int64 {
+	if a.pace == nil {
+		return math.MinInt64 / 2
+	}
+	return a.pace.Empty(unitOf(of))
 }
 
 // charges shows the charges of a window to its buckets.

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,32 +43,22 @@ func openShared(tb testing.TB, path string) *ratelimit.RateLimiter {
 	return rl
 }
 
-// sharedWith returns a limiter on a shared database whose window holds n live rows of 10
-// tokens. They are put there behind the back of the library, because that many
-// transactions take ten seconds.
+// sharedWith returns a limiter on a shared database whose window holds n charges of 10 tokens. Many
+// goroutines make them, because those that come together share a transaction.
 func sharedWith(tb testing.TB, n int) (rl *ratelimit.RateLimiter, path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "shared.db")
-	first, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{Shared: true})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := first.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	db := rawDatabase(tb, path)
-	now := time.Now().UnixNano()
-	const fill = `WITH RECURSIVE rows(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM rows WHERE i < ?1)
-		INSERT INTO shared_events (process, n, kind, ref, model, wall, mono, age, requests, input, output,
-			has_day, day_start, day_count, day_tokens, text)
-		SELECT 0, i, 1, 0, ?2, ?3 - (?1 - i), 0, 0, 1, 10, 0, 0, 0, 0, 0, '' FROM rows`
-	if _, err := db.Exec(fill, n, model, now); err != nil {
-		tb.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		tb.Fatal(err)
-	}
 	rl = openShared(tb, path)
+	var wg sync.WaitGroup
+	var made atomic.Int64
+	for range min(n, 500) {
+		wg.Go(func() {
+			for made.Add(1) <= int64(n) {
+				rl.RecordUsage(model, 10, 0)
+			}
+		})
+	}
+	wg.Wait()
 	if got := rl.Stats(model).RPM; got != n {
 		tb.Fatalf("the window holds %d, want %d", got, n)
 	}

@@ -19,8 +19,8 @@ const DefaultMaxModels = 10_000
 // read (Find, Judge) may run beside each other.
 type Engine struct {
 	Catalog *catalog.Catalog
-	// Rename returns the name under which a model is counted that a caller asks for. It is nil where
-	// that does not depend on quotas.
+	// Rename returns the name under which a model is counted that a caller asks for. It is nil
+	// where that does not depend on quotas.
 	Rename func(asked string) string
 
 	accounts map[string]*account.Account
@@ -97,8 +97,8 @@ func (e *Engine) begin(now account.Now, span int64) account.Now {
 	return now
 }
 
-// Keep has charges of the minute count for at least a span, before a caller with that has come: what
-// a file has of them must not be dropped before.
+// Keep has charges of the minute count for at least a span, before a caller with that has come:
+// what a file has of them must not be dropped before.
 func (e *Engine) Keep(span int64) {
 	if span > e.span {
 		e.widen(span)

@@ -42,8 +42,8 @@ func (e *Engine) FindIn(t *Target, counted, asked string) (ok bool) {
 	return e.FindPools(t)
 }
 
-// FindPools fills in the pools of a target that is known but for them. It is false where Resolve has
-// to be called once.
+// FindPools fills in the pools of a target that is known but for them. It is false where Resolve
+// has to be called once.
 func (e *Engine) FindPools(t *Target) (ok bool) {
 	if t.Pools = nil; !e.Catalog.HasPools() {
 		return true

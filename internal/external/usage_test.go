@@ -23,6 +23,7 @@ func TestTake(t *testing.T) {
 		{"more for less long may ease", external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 4, Until: 9, SentAt: 6}, external.Part{Amount: 4, Until: 9, SentAt: 6}, true},
 		{"more for longer does not", external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 4, Until: 11, SentAt: 6}, external.Part{Amount: 4, Until: 11, SentAt: 6}, false},
 		{"an earlier word of less is not heard", external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, external.Part{Amount: 2, Until: 20, SentAt: 0}, external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, false},
+		{"nor one of as much", external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, external.Part{Amount: 3, Until: 20, SentAt: 0}, external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, false},
 		{"an earlier word of more raises it", external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, external.Part{Amount: 4, Until: 5, SentAt: 0}, external.Part{Amount: 4, Until: 10, SentAt: 251 * ms}, false},
 		{"250 ms are no order", external.Part{Amount: 3, Until: 10, SentAt: 250 * ms}, external.Part{Amount: 2, Until: 20, SentAt: 0}, external.Part{Amount: 2, Until: 20, SentAt: 0}, true},
 	} {

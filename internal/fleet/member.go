@@ -108,6 +108,7 @@ func (s *State) bound() {
 // may have used of its share stays withheld.
 func (s *State) leave(m *Member, now account.Now) (ended []engine.Ended) {
 	calls, waiters := s.Engine.Of(m.Process)
+	s.Engine.Sleep(m.Process, true) // so that no waiter is served by what another one leaves
 	for _, id := range waiters {
 		o := s.Engine.Apply(now, id.Process, id.N, engine.Leave{Process: id.Process, N: id.N})
 		ended = append(ended, o.Ended...)
@@ -116,11 +117,8 @@ func (s *State) leave(m *Member, now account.Now) (ended []engine.Ended) {
 		o := s.Engine.Apply(now, id.Process, id.N, engine.Settle{ID: id, How: account.Lost})
 		ended = append(ended, o.Ended...)
 	}
-	m.Left = true
-	if m.asleep {
-		m.asleep = false
-		s.Engine.Sleep(m.Process, false)
-	}
+	m.Left, m.asleep = true, false
+	s.Engine.Sleep(m.Process, false)
 	s.bound()
 	return ended
 }

@@ -66,7 +66,7 @@ func TestGauges(t *testing.T) {
 		rl := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
 			"a": {MaxRPM: 4, MaxTPM: 1000, MaxInFlight: 2}, "b": {MaxRPD: 5}, "pattern-*": {MaxRPM: 7},
 		}})
-		rl.Acquire(t.Context(), "a", 100, 50)
+		open, _ := rl.Acquire(t.Context(), "a", 100, 50)
 		rl.RecordUsage("b", 1, 1)
 		rl.CooldownFor("b", 90*time.Second, ratelimit.CauseDailyQuota)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -93,6 +93,7 @@ func TestGauges(t *testing.T) {
 		if <-done == nil {
 			t.Error("the call in line was admitted")
 		}
+		runtime.KeepAlive(open) // a reservation that is collected gives its slot back
 	})
 }
 

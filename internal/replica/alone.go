@@ -9,9 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
-	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // alone is what a process decides without the log, and has not told it yet.
@@ -28,6 +26,7 @@ type alone struct {
 	charges  []*charge
 	held     map[string]map[int64]int // open calls at the beginning, by account and process
 	freed    map[string]int           // of them, own ones that have ended since
+	cools    map[string]engine.Cool   // cooldowns that the log does not know, by counted name
 }
 
 // charge is a call that the log does not know.
@@ -58,11 +57,18 @@ func (r *Replica) leave() {
 			}
 		}
 	}
+	if !r.isAway {
+		a.cools = nil
+	}
+	r.isAlone.Store(true)
 	for _, is := range r.asks.open() {
 		r.decideAlone(is)
 	}
-	r.isAway = true
-	r.tellAway(cmp.Or(r.err, ErrAway))
+	if why := cmp.Or(r.err, ErrAway); !r.isAway {
+		r.isAway = true
+		r.tell(why)
+		r.tellAway(why)
+	}
 	r.change()
 }
 
@@ -90,9 +96,14 @@ func (r *Replica) decideAlone(a *ask) {
 	case engine.Record:
 		r.asks.drop(a)
 		k := &record{fact: recorded(&c, r.process, a.n), at: r.clock.expected()}
-		t, _ := r.state.Engine.Find(c.Counted, c.Asked)
+		r.options.Lock.Lock()
+		t := r.state.Engine.Resolve(c.Counted, c.Asked)
+		r.options.Lock.Unlock()
 		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).sent = a.sent
 		a.answer(answer{outcome: engine.Outcome{Done: true}, alone: true})
+	case engine.Cool:
+		r.alone.cool(&c)
+		a.answer(answer{alone: true})
 	default: // sent when the log is back
 		a.answer(answer{alone: true})
 	}
@@ -133,11 +144,14 @@ func (r *Replica) serveAlone(a *ask, c *engine.Enter) {
 	}
 	c.By.ID = end.ID
 	for i, wants := range c.Options {
-		v, calls := r.takeAlone(&c.By, wants)
+		var v verdict.Verdict
+		if c.OnlyRoom {
+			_, v = r.judgeAlone(&c.By, wants, r.clock.now())
+		} else {
+			v, end.Calls = r.takeAlone(&c.By, wants)
+		}
 		if v.Allowed {
-			if end.Served, end.Verdict, end.Calls = i, v, calls; c.OnlyRoom {
-				end.Calls = nil
-			}
+			end.Served, end.Verdict = i, v
 			r.settleAsk(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, alone: true})
 			return
 		}
@@ -179,17 +193,27 @@ func (r *Replica) settleAlone(a *ask, c engine.Settle) {
 	a.answer(answer{alone: true})
 }
 
-// takeAlone judges requests by the share of this process, and charges them.
-func (r *Replica) takeAlone(by *engine.By, wants []engine.Want) (v verdict.Verdict, ids []account.ID) {
-	now := r.clock.now()
-	reqs := make([]engine.Request, len(wants))
+// Judge judges requests by the share of this process, and charges nothing. ok is false where the log
+// is not away, or there is no share to judge by.
+func (r *Replica) Judge(by *engine.By, wants []engine.Want) (v verdict.Verdict, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status != cutOff || !r.mayUse() {
+		return v, false
+	}
+	_, v = r.judgeAlone(by, wants, r.clock.now())
+	return v, true
+}
+
+// IsAlone reports whether the log is away.
+func (r *Replica) IsAlone() bool { return r.isAlone.Load() }
+
+func (r *Replica) judgeAlone(by *engine.By, wants []engine.Want, now account.Now) (reqs []engine.Request, v verdict.Verdict) {
+	r.options.Lock.Lock() // others resolve names meanwhile
+	defer r.options.Lock.Unlock()
+	reqs = make([]engine.Request, len(wants))
 	for i, w := range wants {
-		t, ok := r.state.Engine.Find(w.Counted, w.Asked)
-		if !ok {
-			r.options.Lock.Lock()
-			t = r.state.Engine.Resolve(w.Counted, w.Asked)
-			r.options.Lock.Unlock()
-		}
+		t := r.state.Engine.Resolve(w.Counted, w.Asked)
 		reqs[i] = engine.Request{Target: t, Tokens: w.Tokens, Most: w.Most, Priced: w.Priced, Deny: w.Deny}
 	}
 	items := r.state.Engine.Itemize(by, reqs, now)
@@ -199,6 +223,13 @@ func (r *Replica) takeAlone(by *engine.By, wants []engine.Want) (v verdict.Verdi
 			r.alone.judge(&v, &items[i], i, r.process, now)
 		}
 	}
+	return reqs, v
+}
+
+// takeAlone judges requests by the share of this process, and charges them.
+func (r *Replica) takeAlone(by *engine.By, wants []engine.Want) (v verdict.Verdict, ids []account.ID) {
+	now := r.clock.now()
+	reqs, v := r.judgeAlone(by, wants, now)
 	if !v.Allowed {
 		return v, nil
 	}
@@ -255,116 +286,4 @@ func (l *alone) told(k *record) {
 	if l != nil {
 		l.charges = slices.DeleteFunc(l.charges, func(c *charge) bool { return c.record == k })
 	}
-}
-
-// reasonAlone is that of a denial by the share of a process.
-const reasonAlone = "this process has used its share of the quota while the store is away"
-
-// judge denies what is beyond the share of a process.
-func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, process int64, now account.Now) {
-	a, name := i.Account, i.Account.Name
-	if name == "" {
-		name = i.Asked
-	}
-	for d := range state.Dimensions {
-		limit := *a.Quota.Limit(d)
-		if limit <= 0 {
-			continue
-		}
-		used, own := a.Used(d, i.Ask.Span, now), l.used(d, name, i.Ask.Span, a, now)
-		fits := used+l.shares*(own+i.Ask.Of(d)) <= limit
-		if d == state.InFlight {
-			fits = l.slotsFit(name, process, own+i.Ask.Of(d), limit)
-		}
-		if !fits {
-			v.Allowed, v.Code, v.Reason, v.Item = false, state.Limits[d].Code, reasonAlone, at
-			return
-		}
-	}
-	if d := l.overspends(i, name, now); !d.IsNone() {
-		v.Allowed, v.OverBudget, v.Code, v.Reason, v.Item = false, true, d.First().Code, reasonAlone, at
-	}
-}
-
-// overspends returns the denial of a budget, where what the process has spent and would spend does
-// not fit as often as there are shares.
-func (l *alone) overspends(i *verdict.Item, name string, now account.Now) (none account.Denial) {
-	if i.Account.Spend == nil {
-		return none
-	}
-	sum := i.Ask.Money
-	for _, c := range l.charges {
-		if slices.Contains(c.accounts, name) {
-			sum = sum.Add(c.cost())
-		}
-	}
-	ask := i.Ask
-	ask.Money = 0
-	for range l.shares {
-		ask.Money = ask.Money.Add(sum)
-	}
-	return i.Account.Spend.Deny(ask, now)
-}
-
-// cost returns what the call has cost, or can cost.
-func (k *record) cost() money.Amount {
-	switch {
-	case k.fact.Open:
-		return k.fact.Most
-	case k.fact.How == account.Committed:
-		return k.fact.Cost
-	case k.fact.How == account.Cancelled:
-		return 0
-	}
-	return k.fact.Most
-}
-
-// slotsFit reports whether the process may hold so many slots beside those that it held.
-func (l *alone) slotsFit(name string, process int64, more, limit int) bool {
-	share := limit / l.shares
-	held := l.held[name]
-	others, counted := 0, 0
-	for p, n := range held {
-		if p != process {
-			others += max(n, share)
-			counted++
-		}
-	}
-	others += max(l.shares-1-counted, 0) * share
-	own := held[process] - l.freed[name] + more
-	return own <= min(share, limit-others)
-}
-
-// used returns what the process has used since it is cut off.
-func (l *alone) used(d state.Dimension, name string, span int64, a *account.Account, now account.Now) (sum int) {
-	for i := len(l.charges) - 1; i >= 0; i-- {
-		c := l.charges[i]
-		switch state.Limits[d].Window {
-		case state.Minute:
-			if c.at < now.Instant-span {
-				return sum
-			}
-		case state.Day:
-			if _, _, end := a.DayUsed(c.wall); end <= now.Wall && end != 0 {
-				continue
-			}
-		case state.Settled:
-			if !c.fact.Open {
-				continue
-			}
-		}
-		if !slices.Contains(c.accounts, name) || !c.fact.Open && c.fact.How == account.Cancelled {
-			continue
-		}
-		if state.Limits[d].Counts {
-			sum++
-			continue
-		}
-		counts := c.fact.Tokens
-		if !c.fact.Open && c.fact.How == account.Committed {
-			counts = c.fact.Used
-		}
-		sum += counts.Of(state.Limits[d].Tokens)
-	}
-	return sum
 }

@@ -48,7 +48,7 @@ func (r *Replica) idles() time.Duration {
 	case r.waits() || r.status != here:
 		return 0
 	case r.traits.MaxStale < time.Millisecond:
-		return r.traits.Contact / 3
+		return min(r.traits.Contact/3, time.Second)
 	}
 	return r.traits.MaxStale / 2
 }
@@ -219,6 +219,7 @@ func (r *Replica) finish(results []result) {
 		}
 	}
 	if len(results) > 0 {
+		r.atHome()
 		r.poisoned.row = 0
 		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
 		r.change()

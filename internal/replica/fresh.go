@@ -49,7 +49,7 @@ func (r *Replica) fresh(ctx context.Context, maxAge time.Duration) error {
 		r.mu.Unlock()
 		return r.await(ctx, func() bool { return !r.isOut(a) })
 	}
-	if time.Since(r.life.currentAt) < maxAge {
+	if age := time.Since(r.life.currentAt); 0 < age && age < maxAge {
 		r.mu.Unlock()
 		return nil
 	}
@@ -74,7 +74,7 @@ func (r *Replica) fresh(ctx context.Context, maxAge time.Duration) error {
 func (r *Replica) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	if err := r.await(ctx, func() bool { return r.status == here }); err != nil {
+	if err := r.await(ctx, func() bool { return r.status == here && !r.isAway }); err != nil {
 		return cmp.Or(r.Err(), err)
 	}
 	return r.Fresh(ctx, 0)

@@ -44,14 +44,13 @@ func (r *Replica) comeHome(me *fleet.Member) {
 	clear(r.asks.lined)
 	r.life.home, r.life.homeFrom, r.life.wasCutOff = nil, 0, false
 	told := r.tellFacts()
-	if r.isAway {
-		r.isAway = false
-		r.tellAway(nil)
-	}
+	r.life.homeN = r.asks.last
+	r.isAlone.Store(false)
 	r.err = nil
 	r.status, r.life.lostAt, r.life.answered = here, 0, 0
 	r.resume(waiting, told)
 	r.cancelStrays()
+	r.atHome()
 	r.change()
 }
 
@@ -118,6 +117,17 @@ func resumes(c engine.Command) bool {
 		return true
 	}
 	return false
+}
+
+// atHome tells that the log is there again, once the others know what the process has charged, and it
+// may use the whole quota.
+func (r *Replica) atHome() {
+	me := r.state.Member(r.process)
+	if r.isAway && r.status == here && me != nil && me.N >= r.life.homeN && (me.Owes == 0 || r.doubts) {
+		r.isAway = false
+		r.tellAway(nil)
+		r.change()
+	}
 }
 
 func (r *Replica) joinCommand() fleet.Join {

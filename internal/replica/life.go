@@ -42,6 +42,7 @@ type life struct {
 	refusals  int       // of appends, since one was accepted,
 	refusedAt time.Time // and when the first of them was sent
 	failedAt  time.Time
+	homeN     int64 // the last number of what is told first after an absence
 	outageAt  int64 // the instant of the last Outage
 	answered  int64 // the Outage that it has answered
 	wasCutOff bool
@@ -144,7 +145,7 @@ func (r *Replica) keep() {
 		r.mu.Lock()
 		next := r.act(time.Now())
 		r.mu.Unlock()
-		timer.Reset(max(time.Until(next), tickAgain))
+		timer.Reset(time.Until(next))
 	}
 }
 

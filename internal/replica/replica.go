@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -27,8 +28,8 @@ type Options struct {
 	Observer engine.Observer
 	// Swapped gets the engine, with Lock held, at first and whenever another one takes its place.
 	Swapped func(*engine.Engine)
-	// Next is told, with Lock held, of each command of the engine before it is applied, and whose it
-	// is. It may be nil.
+	// Next is told, with Lock held, of each command of the engine before it is applied, and whose
+	// it is. It may be nil.
 	Next func(process int64, c engine.Command)
 	// OnError gets errors that no call returns; nil discards them. It must not call the Replica.
 	OnError func(error)
@@ -97,10 +98,11 @@ type Replica struct {
 	doubts    bool                   // nobody knows what was used before its log
 	journal   journal
 	digests   digests
-	contact   time.Time // when the last request was sent that was answered
-	steady    time.Time // since when there was contact without a gap
-	isAway    bool      // that was told
-	alone     *alone    // what was decided without the log; nil for nothing
+	contact   time.Time   // when the last request was sent that was answered
+	steady    time.Time   // since when there was contact without a gap
+	isAway    bool        // that was told
+	isAlone   atomic.Bool // it is cut off, for those who do not hold the lock
+	alone     *alone      // what was decided without the log; nil for nothing
 	life      life
 	reads     reads
 	poisoned  poisoned
@@ -198,6 +200,9 @@ func (r *Replica) Err() error {
 func (r *Replica) Close(ctx context.Context) error {
 	r.mu.Lock()
 	var a *ask
+	for _, is := range r.asks.open() {
+		is.answer(answer{err: ErrClosed})
+	}
 	if r.status == here {
 		a = r.put(fleet.Bye{})
 	}

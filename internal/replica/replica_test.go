@@ -319,7 +319,7 @@ func TestImages(t *testing.T) {
 			t.Errorf("the log has %d entries", n)
 		}
 		third := b.open()
-		time.Sleep(time.Second) // until the first has heard of it
+		first.Fresh(b.Context(), 0)
 		third.mu.Lock()
 		defer third.mu.Unlock()
 		first.mu.Lock()

@@ -110,7 +110,7 @@ func (r *Replica) unsent(flying []*ask, sent time.Time, err error) {
 		}
 	}
 	r.asks.queue = append(back, r.asks.queue...)
-	if errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrTrimmed) {
+	if errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrTrimmed) || r.ctx.Err() != nil {
 		return
 	}
 	if r.life.refusals++; r.life.refusals == 1 {
@@ -135,7 +135,6 @@ func (r *Replica) fail(err error) {
 	refuses := r.life.refusals > 1 && time.Since(r.life.refusedAt) >= r.timeout
 	switch {
 	case (r.status == here || r.status == catching) && (silent || refuses):
-		r.tell(err)
 		r.leave()
 	case r.status == cutOff && silent && r.life.home != nil:
 		r.turnBack()

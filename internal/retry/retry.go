@@ -1,6 +1,5 @@
 // Package retry calls a function again after a failure, with pauses that double as failures
-// follow each other. The saver in internal/autosave retries its writes with it, and the limiter's
-// ledger its log.
+// follow each other. The saver in internal/autosave retries its writes with it.
 package retry
 
 import "time"

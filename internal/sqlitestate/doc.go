@@ -2,8 +2,8 @@
 // DB is one limiter's connection to it, which writes only new entries and keeps those of other
 // processes.
 //
-// The limiter's package uses it. internal/sharedlog/sqlitelog extends the database by a log that
-// many processes share, and uses the parts: the schema, the statements, and the errors.
+// The limiter's package uses it. internal/store/sqlitelog keeps a log that many processes share in a
+// database of its own, and uses the parts: the schema, the statements, and the errors.
 //
 // With the build tag nosqlite the package is a stub without SQLite: nothing can be opened.
 package sqlitestate

@@ -41,8 +41,8 @@ func ModelName(name string) string {
 	return name
 }
 
-// IsMarked reports whether a name begins as those of pools and of OtherAccount do. ModelName returns
-// any other name as it is.
+// IsMarked reports whether a name begins as those of pools and of OtherAccount do. ModelName
+// returns any other name as it is.
 func IsMarked(name string) bool { return name != "" && name[0] == modelMark[0] }
 
 // poolText is what files and logs have of the members of a pool.

@@ -110,8 +110,8 @@ type Traits struct {
 	// know all that was in it; by default 3 s. An idle limiter asks three times as often. Where a
 	// store that is away is noticed at once it may be longer.
 	Contact time.Duration
-	// Steady says that all processes read the same clock for the Stamp: a newcomer need not hear from
-	// the others what time it is.
+	// Steady says that all processes read the same clock for the Stamp: a newcomer need not hear
+	// from the others what time it is.
 	Steady bool
 	// Tick is the resolution of Stamp; by default 1 ns.
 	Tick time.Duration

@@ -117,10 +117,10 @@ func (m *Models) Compare(a *account.Account, now account.Now, span int64) (diffe
 	return true
 }
 
-// compare reports whether an account differs from what is known to be stored, and whether that is to
-// be forgotten. A usage other than the one that was written is all new. What was written of the old
-// one is then no longer true, because the program reset the model or replaced its entry, unless the
-// old one went because nothing in it was counted any more.
+// compare reports whether an account differs from what is known to be stored, and whether that is
+// to be forgotten. A usage other than the one that was written is all new. What was written of the
+// old one is then no longer true, because the program reset the model or replaced its entry, unless
+// the old one went because nothing in it was counted any more.
 func compare(k *known, a *account.Account, now account.Now) (differs, forget bool) {
 	switch {
 	case k == nil:

@@ -157,7 +157,10 @@ func (u *usage) checkSlots(d *account.Denial) {
 	case fits(tokens.AddSaturated(u.InFlight, kept), u.ask.Requests, limit):
 		return
 	case fits(u.InFlight, u.ask.Requests, limit):
-		r.Reason, r.Event, r.Wait = slots.Kept, false, u.settled(u.held.SlotsFor, state.InFlight, limit-u.ask.Requests)
+		if r.Reason = slots.Kept; account.Withholds(u.reserves) {
+			r.Reason = withheld
+		}
+		r.Event, r.Wait = false, u.settled(u.held.SlotsFor, state.InFlight, limit-u.ask.Requests)
 	case u.ask.Requests > u.MostSlots():
 		r.TooMuch = slots.TooLarge
 	}
@@ -272,10 +275,17 @@ func (u *usage) usedFitsIn(of state.Dimension, budget int) int64 {
 	return max(last+u.ask.Span+1-u.now.Instant, 0)
 }
 
+// withheld is the reason of a denial by what is kept for processes.
+const withheld = "the rest of the quota is kept for processes that may use their share without the store"
+
 // why says why the room that this limiter has left of a limit is not there: others of the account
 // use it, or a reserve keeps it for other classes.
 func (u *usage) why(of state.Dimension, left int) string {
-	if u.held.Keeps && u.held.Reported[of].Amount <= left {
+	switch {
+	case u.held.Reported[of].Amount > left:
+	case account.Withholds(u.reserves):
+		return withheld
+	case u.held.Keeps:
 		return state.Limits[of].Kept
 	}
 	return state.Limits[of].External

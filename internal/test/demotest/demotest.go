@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -47,6 +48,9 @@ func Fresh(t *testing.T, keeps string, args ...string) {
 		{"head", nil},
 	} {
 		t.Run(end.name, func(t *testing.T) {
+			if slices.ContainsFunc(end.signals, signal.Ignored) {
+				t.Skip("the signal is ignored here, and so by what is started, as under nohup")
+			}
 			t.Parallel()
 			run(t, program, args, end.signals, keeps != "")
 		})

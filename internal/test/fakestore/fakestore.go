@@ -1,5 +1,5 @@
-// Package fakestore is a store in memory that several limiters share, and that a test can have fail.
-// It works in a bubble of testing/synctest.
+// Package fakestore is a store in memory that several limiters share, and that a test can have
+// fail. It works in a bubble of testing/synctest.
 package fakestore
 
 import (

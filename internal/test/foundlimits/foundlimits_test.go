@@ -1,6 +1,6 @@
-// Package foundlimits tests the limits that a limiter finds by itself, where the provider says none:
-// which refusal moves which limit, against a model of what they may admit, over restarts, and for
-// those who wait. Only tests are in it.
+// Package foundlimits tests the limits that a limiter finds by itself, where the provider says
+// none: which refusal moves which limit, against a model of what they may admit, over restarts, and
+// for those who wait. Only tests are in it.
 package foundlimits
 
 import (

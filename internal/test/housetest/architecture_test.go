@@ -10,7 +10,7 @@ import (
 )
 
 // The files that docs/architecture.md names without their folder lie in one of these.
-var architectureFolders = []string{".", "docs", "internal", "llmhttp", "internal/sharedlog/sqlitelog", "llmhttp/internal/headers"}
+var architectureFolders = []string{".", "docs", "internal", "llmhttp", "llmhttp/internal/headers"}
 
 var (
 	goFile     = regexp.MustCompile(`[\w*./]+\.go\b`)

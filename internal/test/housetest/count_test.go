@@ -15,15 +15,15 @@ func sampleModule() fstest.MapFS {
 		"a.go": {Data: []byte(`package p
 
 // RateLimiter has a field.
-type RateLimiter struct{ ledger *ledger }
+type RateLimiter struct{ shared *shared }
 
-func (rl *RateLimiter) A() bool { return rl.ledger == nil }
-func (rl RateLimiter) B() bool  { return nil != rl.ledger && rl.other != nil }
+func (rl *RateLimiter) A() bool { return rl.shared == nil }
+func (rl RateLimiter) B() bool  { return nil != rl.shared && rl.other != nil }
 func RateLimiterC()             {}
 `)},
-		"a_windows.go":             {Data: []byte("package p\n\nfunc (*ledger) x() {}\n")},
-		"a_linux.go":               {Data: []byte("package p\n\nfunc (*ledger) x() {}\n\nfunc (*ledger) y() {}\n")},
-		"a_test.go":                {Data: []byte("package p\n\nfunc (*ledger) z() {}\n" + function(100))},
+		"a_windows.go":             {Data: []byte("package p\n\nfunc (*shared) x() {}\n")},
+		"a_linux.go":               {Data: []byte("package p\n\nfunc (*shared) x() {}\n\nfunc (*shared) y() {}\n")},
+		"a_test.go":                {Data: []byte("package p\n\nfunc (*shared) z() {}\n" + function(100))},
 		"b_test.go":                {Data: []byte("package p\n")},
 		"c_test.go":                {Data: []byte("package p\n\n\n")},
 		"limit/a.go":               {Data: []byte("package limit\n" + function(10))},
@@ -48,7 +48,7 @@ func TestCount(t *testing.T) {
 	}
 	want := []int{
 		3, 8 + 3 + 5, 13, 10, // files and lines of the root, lines of the largest file and function
-		2, 2, 2, // methods of RateLimiter and ledger, comparisons
+		2, 2, 2, // methods of RateLimiter and shared, comparisons
 		153, 3, // lines of the largest test file and of the median one
 	}
 	for i, f := range count(sources) {

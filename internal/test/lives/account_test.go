@@ -265,7 +265,8 @@ func (b *booking) left(now time.Time) bool { return b.at.Before(now.Add(-b.accou
 // forgotten reports whether nothing is known of the charge any more: its usage was reset.
 func (b *booking) forgotten() bool { return b.forgets != b.account.forgets }
 
-// load looks for the charge among those that were loaded, where it is only while it is in the minute.
+// load looks for the charge among those that were loaded, where it is only while it is in the
+// minute.
 func (b *booking) load(now time.Time) {
 	if b.loaded = true; b.left(now) {
 		b.forgets = -1

@@ -72,6 +72,12 @@ var differences = []difference{
 		},
 	},
 	{
+		what: "EventEvicted", until: documented,
+		why: "a private limiter forgets a model of which nothing counts when somebody looks, and then there is nothing to " +
+			"evict; a look at a shared one changes nothing",
+		event: func(_ *life, e *ratelimit.Event) bool { return e.Kind == ratelimit.EventEvicted },
+	},
+	{
 		what: loads, until: documented,
 		why: "a shared limiter has nothing to load. Load of a private one forgets what the provider reported, and to " +
 			"which reservations charges belong that had left the minute",

@@ -1,6 +1,6 @@
 // Package persist tests what limiters keep in YAML files and in SQLite databases, with Persist and
-// Load, with Config.AutoPersist and with MigrateYAMLToSQLite: limiters of the public API, files that
-// other programs made, damaged or hold, and processes that are killed. Only tests are in it.
+// Load, with Config.AutoPersist and with MigrateYAMLToSQLite: limiters of the public API, files
+// that other programs made, damaged or hold, and processes that are killed. Only tests are in it.
 package persist
 
 import (

@@ -131,8 +131,8 @@ func WantSchema(t *testing.T, path, like string) {
 	}
 }
 
-// WantCorrupt fails a test unless the error is one of a corrupt state that is short and mentions all
-// of that.
+// WantCorrupt fails a test unless the error is one of a corrupt state that is short and mentions
+// all of that.
 func WantCorrupt(t *testing.T, err error, mentions ...string) {
 	t.Helper()
 	if !errors.Is(err, state.ErrCorrupt) {

@@ -1,6 +1,6 @@
 // Package statefile has what tests do to state files of limiters, and look for in them, without a
-// limiter: they write, damage and read YAML files and SQLite databases as another program would. The
-// tests of the root, of persist, sqlitestate and yamlstate use it; no program does.
+// limiter: they write, damage and read YAML files and SQLite databases as another program would.
+// The tests of the root, of persist, sqlitestate and yamlstate use it; no program does.
 package statefile
 
 import (
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// RealTemp has no symbolic link on the way to the temporary files, as macOS has one: errors name the
-// file that the link leads to, and tests compare that with their paths.
+// RealTemp has no symbolic link on the way to the temporary files, as macOS has one: errors name
+// the file that the link leads to, and tests compare that with their paths.
 func RealTemp() {
 	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
 		os.Setenv("TMPDIR", temp)

@@ -1,0 +1,360 @@
+//go:build !nosqlite && unix
+
+// Shared: processes on one file, of which some are killed.
+
+package ratelimit_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+// sharedChildEnv is the file on which a child process of a test opens a limiter.
+const sharedChildEnv = "RATELIMIT_TEST_SHARED"
+
+var sharedQuota = ratelimit.ModelQuota{MaxRPM: 300, MaxInFlight: 4}
+
+func sharedConfig() ratelimit.Config {
+	return ratelimit.Config{Shared: true, Quotas: map[string]ratelimit.ModelQuota{"m": sharedQuota}}
+}
+
+// openFile opens a limiter on a file, which the test closes.
+func openFile(t *testing.T, path string, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	cfg.Shared = true
+	rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return rl
+}
+
+// TestSharedChild is the other process: it obeys a line at a time.
+func TestSharedChild(t *testing.T) {
+	path := os.Getenv(sharedChildEnv)
+	if path == "" {
+		t.Skip("for other tests")
+	}
+	rl, err := ratelimit.NewWithSQLiteConfig(path, sharedConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []*ratelimit.Reservation
+	fmt.Println("> ready")
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		switch in.Text() {
+		case "reserve":
+			r, d := rl.Reserve("m", 1, 0)
+			held = append(held, r)
+			fmt.Println(">", d.Code)
+		case "wait":
+			go rl.Acquire(context.Background(), "m", 1, 0)
+			for rl.Stats("m").Waiting == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			fmt.Println("> waits")
+		case "hammer": // until it is killed
+			for {
+				if r, d := rl.Reserve("hammered", 1, 0); d.Allowed {
+					fmt.Println("> admitted")
+					r.Commit(1, 0)
+				}
+			}
+		case "close":
+			fmt.Println(">", rl.Close())
+		}
+	}
+}
+
+type sharedChild struct {
+	*testing.T
+	cmd *exec.Cmd
+	in  *os.File
+	out *bufio.Scanner
+}
+
+func startChild(t *testing.T, path string) *sharedChild {
+	t.Helper()
+	c := &sharedChild{T: t, cmd: exec.Command(os.Args[0], "-test.run=^TestSharedChild$", "-test.count=1")}
+	c.cmd.Env = append(os.Environ(), sharedChildEnv+"="+path)
+	c.cmd.Stderr = os.Stderr
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cmd.Stdin, c.in = in, out
+	said, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewScanner(said)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	t.Cleanup(c.kill)
+	c.expect("ready")
+	return c
+}
+
+func (c *sharedChild) kill() {
+	c.cmd.Process.Kill()
+	c.cmd.Wait()
+	c.in.Close()
+}
+
+// expect reads the next answer.
+func (c *sharedChild) expect(want string) {
+	c.Helper()
+	for c.out.Scan() {
+		if line, is := strings.CutPrefix(c.out.Text(), "> "); is {
+			if line != want {
+				c.Fatalf("a process said %q, want %q", line, want)
+			}
+			return
+		}
+	}
+	c.Fatalf("a process ended, and should have said %q", want)
+}
+
+func (c *sharedChild) ask(line, want string) {
+	c.Helper()
+	if _, err := fmt.Fprintln(c.in, line); err != nil {
+		c.Fatal(err)
+	}
+	c.expect(want)
+}
+
+// The slots and the places in line of a process that is killed are free at once; its charges stay.
+func TestSharedKilledProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quota.db")
+	rl := openFile(t, path, sharedConfig())
+	for round := range 3 {
+		holds := startChild(t, path)
+		for range sharedQuota.MaxInFlight {
+			holds.ask("reserve", "ok")
+		}
+		holds.ask("reserve", "in_flight_exceeded")
+		waits := startChild(t, path)
+		waits.ask("wait", "waits")
+		served := make(chan time.Time)
+		go func() {
+			r, err := rl.Acquire(t.Context(), "m", 1, 0)
+			if err != nil {
+				t.Error(err)
+			}
+			at := time.Now()
+			r.Commit(1, 0)
+			served <- at
+		}()
+		for rl.Stats("m").Waiting < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		waits.kill()
+		killed := time.Now()
+		holds.kill()
+		if took := (<-served).Sub(killed); took > 500*time.Millisecond { // a tenth of a second, on an idle machine
+			t.Errorf("round %d: a waiter is served %v after the death", round, took)
+		}
+		until := time.Now().Add(10 * time.Second)
+		for rl.Stats("m").InFlight+rl.Stats("m").Waiting > 0 && time.Now().Before(until) {
+			time.Sleep(time.Millisecond)
+		}
+		if s := rl.Stats("m"); s.InFlight != 0 || s.Waiting != 0 || s.RPM < (round+1)*(sharedQuota.MaxInFlight+1) {
+			t.Errorf("round %d: %+v", round, s)
+		}
+	}
+}
+
+// Whatever a process was told is admitted is in the file when it is killed, at any instant.
+func TestSharedKeepsWhatWasAdmitted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quota.db")
+	rl := openFile(t, path, sharedConfig())
+	admitted, processes := 0, 0
+	for i := range times(4, 2, 40) {
+		c := startChild(t, path)
+		processes++
+		if _, err := fmt.Fprintln(c.in, "hammer"); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 + 7*i {
+			c.expect("admitted")
+			admitted++
+		}
+		c.cmd.Process.Kill()
+		for c.out.Scan() {
+			admitted += strings.Count(c.out.Text(), "> admitted")
+		}
+		c.cmd.Wait()
+	}
+	if err := rl.Persist(); err != nil {
+		t.Error(err)
+	}
+	if n := rl.Stats("hammered").RPD; n < admitted || n > admitted+processes {
+		t.Errorf("the file has %d calls, %d were admitted to %d processes", n, admitted, processes)
+	}
+}
+
+// A process that is stopped keeps its slots, and keeps nobody in line waiting; when it goes on, it
+// knows what the others have done.
+func TestSharedStoppedProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quota.db")
+	rl := openFile(t, path, sharedConfig())
+	c := startChild(t, path)
+	for range sharedQuota.MaxInFlight - 1 {
+		c.ask("reserve", "ok")
+	}
+	c.cmd.Process.Signal(syscall.SIGSTOP)
+	held := reserve(t, rl, "m", 1, 0)
+	time.Sleep(time.Second)
+	if _, d := rl.Reserve("m", 1, 0); d.Code != ratelimit.DecisionInFlightLimit {
+		t.Errorf("%+v", d)
+	}
+	c.cmd.Process.Signal(syscall.SIGCONT)
+	c.ask("reserve", "in_flight_exceeded")
+	held.Commit(1, 0)
+	c.ask("reserve", "ok")
+	c.ask("close", "<nil>")
+	if s := rl.Stats("m"); s.InFlight != 0 {
+		t.Errorf("closed, it holds %d slots", s.InFlight)
+	}
+}
+
+// Goroutines of several limiters of a file admit what the quota permits, and no more.
+func TestSharedCrowd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quota.db")
+	var rls []*ratelimit.RateLimiter
+	for range 3 {
+		rls = append(rls, openFile(t, path, sharedConfig()))
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	passed, open := 0, 0
+	for _, rl := range rls {
+		for range 5 {
+			all.Go(func() {
+				for range 30 {
+					r, err := rl.Acquire(t.Context(), "m", 1, 0)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if open++; open > sharedQuota.MaxInFlight {
+						t.Errorf("%d calls are open", open)
+					}
+					if passed++; passed > sharedQuota.MaxRPM {
+						t.Errorf("%d pass", passed)
+					}
+					open--
+					mu.Unlock()
+					if r.Commit(1, 0); passed >= 200 {
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	for i, rl := range rls {
+		if err := rl.Persist(); err != nil {
+			t.Error(err)
+		}
+		if s := rl.Stats("m"); s.RPM != passed || s.InFlight != 0 {
+			t.Errorf("limiter %d counts %+v, %d passed", i, s, passed)
+		}
+	}
+}
+
+// A damaged file is put aside, and the minute counts as used up: nobody knows what was used. With
+// FreshStart it begins unused.
+func TestSharedDamagedFile(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fresh start %t", fresh), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, "quota.db")
+			if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg := sharedConfig()
+			cfg.FreshStart = fresh
+			rl := openFile(t, path, cfg)
+			d := rl.Decide("m", 1)
+			if d.Allowed != fresh || !fresh && (!strings.Contains(d.Reason, "kept for processes") || d.RetryAfter < 50*time.Second || d.RetryAfter > 75*time.Second) {
+				t.Errorf("%+v", d)
+			}
+			if _, d := rl.Reserve("m", 1, 0); d.Allowed != fresh {
+				t.Errorf("%+v", d)
+			}
+			if aside, _ := filepath.Glob(path + ".corrupt-*"); len(aside) != 1 {
+				t.Errorf("put aside: %v", aside)
+			}
+		})
+	}
+}
+
+// What cannot be opened says why, and names the file.
+func TestSharedCannotOpen(t *testing.T) {
+	dir := t.TempDir()
+	cfg := sharedConfig()
+	for name, path := range map[string]string{
+		"a folder":           dir,
+		"a file as a folder": filepath.Join(write(t, filepath.Join(dir, "file"), "x"), "quota.db"),
+	} {
+		if _, err := ratelimit.NewWithSQLiteConfig(path, cfg); err == nil || !strings.Contains(err.Error(), path) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cfg.Backend, cfg.FilePath = "yaml", filepath.Join(dir, "state.yaml")
+	if _, err := ratelimit.NewWithConfig(cfg); err == nil || !strings.Contains(err.Error(), "Shared") {
+		t.Errorf("YAML: %v", err)
+	}
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// All is there again after the last process has ended.
+func TestSharedComesBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quota.db")
+	c := startChild(t, path)
+	for range 3 {
+		c.ask("reserve", "ok")
+	}
+	c.kill()
+	rl := openFile(t, path, ratelimit.Config{})
+	if s := rl.Stats("m"); s.RPM != 3 || s.RPD != 3 || s.MaxRPM != 300 {
+		t.Errorf("%+v", s)
+	}
+	until := time.Now().Add(10 * time.Second)
+	for rl.Stats("m").InFlight > 0 && time.Now().Before(until) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for range sharedQuota.MaxInFlight {
+		reserve(t, rl, "m", 1, 0)
+	}
+}

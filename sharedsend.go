@@ -1,0 +1,99 @@
+package ratelimit
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// sending is commands that are sent together.
+type sending struct {
+	commands []engine.Command
+	ends     []ending
+	done     chan struct{} // closed when all processes know them
+}
+
+// ending is the end of a call of this limiter that the log does not know yet: the call may expire
+// before.
+type ending struct {
+	call *account.Call
+	how  account.How
+	used tokens.Count
+	now  account.Now
+}
+
+// putLocked has a command sent by send or tell, which whoever holds the lock must call afterwards.
+func (s *shared) putLocked(c engine.Command) {
+	if s.next == nil {
+		s.next = &sending{done: make(chan struct{})}
+	}
+	s.next.commands = append(s.next.commands, c)
+}
+
+// send sends what was put, and returns once all processes know it, or the store is away. The lock
+// must not be held.
+func (s *shared) send() {
+	if s == nil {
+		return
+	}
+	is, last := s.take()
+	if is == nil { // others may have taken what was put
+		if last != nil {
+			<-last.done
+		}
+		s.rl.teller.flush()
+		return
+	}
+	for i, c := range is.commands {
+		if i < len(is.commands)-1 {
+			s.replica.Tell(c)
+		} else {
+			s.replica.Do(background, c)
+		}
+	}
+	s.finish(is)
+	s.rl.teller.flush()
+}
+
+// tell is send without waiting for anything.
+func (s *shared) tell() {
+	if s == nil {
+		return
+	}
+	if is, _ := s.take(); is != nil {
+		for _, c := range is.commands {
+			s.replica.Tell(c)
+		}
+		s.finish(is)
+	}
+}
+
+// take returns what was put; nil for nothing, with what was sent last.
+func (s *shared) take() (is, last *sending) {
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	is, last, s.next = s.next, s.last, nil
+	if is != nil {
+		s.last = is
+	}
+	return is, last
+}
+
+// finish ends the calls whose end is known by now, and tells of that.
+func (s *shared) finish(is *sending) {
+	rl := s.rl
+	var ended *telling
+	rl.mu.Lock()
+	for i := range is.ends {
+		if end := &is.ends[i]; !end.call.Ended {
+			ended = ended.then(rl.endedLocked(end.call, end.how, end.used, end.now))
+			end.call.Ended = true
+			delete(s.calls, end.call.ID)
+		}
+	}
+	rl.teller.pendLocked(rl.teller.thawedLocked())
+	rl.leaveLocked(rl.nowLocked())
+	rl.mu.Unlock()
+	close(is.done)
+	rl.teller.tell(ended)
+}
