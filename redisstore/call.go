@@ -47,8 +47,14 @@ func try[T any](ctx context.Context, l *Log, most time.Duration, f func(context.
 // pass are asked for again, as long as Options.Timeout lasts.
 func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
 	end := time.Now().Add(l.store.options.Timeout)
+	var answer error
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		value, passes, err := try(ctx, l, time.Until(end), f)
+		if passes {
+			answer = err
+		} else if answer != nil && isTimeout(err) { // which tells less
+			err = answer
+		}
 		if !passes || time.Until(end) <= pause || l.sleep(ctx, pause) != nil {
 			return value, err
 		}

@@ -134,9 +134,16 @@ func TestAppendsAreRefused(t *testing.T) {
 				other := b.open()
 				l := new(broken)
 				r := b.open(func(o *Options) { l.Log = o.Log; o.Log = l })
-				b.quota(r, state.Quota{MaxRPM: 10})
+				b.quota(r, state.Quota{MaxRPM: 1000})
 				for round := range 2 {
 					l.set(func(store.Position, []store.Entry) error { return answer }, nil)
+					var busy sync.WaitGroup
+					busy.Go(func() { // so that there is something to read
+						for range 40 {
+							b.record(other, 1)
+							time.Sleep(20 * time.Millisecond)
+						}
+					})
 					began := time.Now()
 					if o, err := r.Do(b.Context(), engine.Admit{By: byMe, Wants: oneWant}); err != nil || !o.Alone || len(o.Calls) != 1 {
 						t.Errorf("an admission ends with %+v, %v", o, err)
@@ -145,6 +152,7 @@ func TestAppendsAreRefused(t *testing.T) {
 						t.Errorf("it took %v", took)
 					}
 					b.record(r, 1)
+					busy.Wait()
 					time.Sleep(20 * time.Second)
 					if r.Err() == nil {
 						t.Error("there is no error")
@@ -153,7 +161,7 @@ func TestAppendsAreRefused(t *testing.T) {
 						t.Error("the other one does not go on")
 					}
 					l.set(nil, nil)
-					b.wantRequests(3*(round+1), r, other)
+					b.wantRequests(43*(round+1), r, other)
 					if r.Err() != nil {
 						t.Errorf("it is not back: %v", r.Err())
 					}

@@ -21,8 +21,25 @@ type reading struct {
 }
 
 // Fresh returns once the process has heard what was in the log when it was called, or less than
-// maxAge before, and what was due by itself has happened. While the log is away it returns at once.
+// maxAge before, and what was due by itself has happened. While the log is away it returns at once,
+// and where the process goes on from an image it waits for that, for as long as a call may take.
 func (r *Replica) Fresh(ctx context.Context, maxAge time.Duration) error {
+	if err := r.fresh(ctx, maxAge); !r.catches() {
+		return err
+	}
+	waits, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	r.await(waits, func() bool { return r.status != catching })
+	return r.fresh(ctx, maxAge)
+}
+
+func (r *Replica) catches() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status == catching
+}
+
+func (r *Replica) fresh(ctx context.Context, maxAge time.Duration) error {
 	r.mu.Lock()
 	if r.status != here || r.ctx.Err() != nil {
 		r.mu.Unlock()

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -11,6 +12,9 @@ import (
 // leastVolume is how many bytes of entries there are between two images at least. More of them are
 // due behind a larger image, so that images cost as much as entries at most.
 const leastVolume = 64 << 10
+
+// saveAgain is how long after one that failed another image is made.
+const saveAgain = 10 * time.Second
 
 // saveImage has an image made, if one is due: the elder a member, the sooner it is its turn.
 func (r *Replica) saveImage() {
@@ -21,11 +25,15 @@ func (r *Replica) saveImage() {
 	r.saving = true
 	r.done.Go(func() {
 		err := r.makeImage()
-		r.mu.Lock()
-		r.saving, r.volume = false, 0
-		r.mu.Unlock()
-		if err != nil && !errors.Is(err, store.ErrOlder) && r.ctx.Err() == nil {
+		failed := err != nil && !errors.Is(err, store.ErrOlder)
+		if failed && r.ctx.Err() == nil {
 			r.tell(fmt.Errorf("save an image of the log: %w", err))
+			r.pause(saveAgain)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.saving = false; !failed {
+			r.volume = 0
 		}
 	})
 }
