@@ -29,6 +29,9 @@ func (r *Replica) caughtUp() {
 // it tells what the others have to know before they go on, then what they do not know, then what is
 // unknown here, and that under new numbers.
 func (r *Replica) comeHome(me *fleet.Member) {
+	if r.status == cutOff { // and hears of others all the same
+		r.alone.shares = max(r.alone.shares, r.state.Size())
+	}
 	switch {
 	case r.isOut(r.life.home):
 		return
