@@ -25,6 +25,7 @@ type Reservation struct {
 	model   string        // as the caller named it
 	at      int64         // the instant of the admission
 	watched bool          // it is settled at its estimate as soon as it is garbage
+	claimed uint32        // 1 once somebody ends the call of a shared limiter
 }
 
 // live returns the call of a reservation that is not settled; nil for another.
@@ -51,7 +52,7 @@ func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r 
 func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *Reservation) {
 	if rl.shared != nil {
 		var all Reservations
-		if all, *d = rl.shared.reserve(by, []Request{*req}); len(all) > 0 {
+		if all, *d = rl.shared.reserve(*by, []Request{*req}); len(all) > 0 {
 			made = all[0]
 		}
 		return made
@@ -169,7 +170,7 @@ func (r *Reservation) abandon() {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	c := r.liveRLocked()
-	if c == nil {
+	if c == nil || rl.shared != nil && !r.claim() {
 		return
 	}
 	if inBubble {
@@ -228,7 +229,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Reservations, d Decision) {
 	if rl.shared != nil {
-		return rl.shared.reserve(by, reqs)
+		return rl.shared.reserve(*by, reqs)
 	}
 	rl.mu.Lock()
 	now, asked := rl.enterAllLocked(reqs)

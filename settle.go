@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -35,6 +36,10 @@ func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 		return
 	}
 	rl := r.home
+	if rl.shared != nil {
+		rl.shared.settle(r, account.Committed, used, bill)
+		return
+	}
 	rl.mu.Lock()
 	var e *telling
 	if c := r.liveRLocked(); c != nil {
@@ -47,7 +52,6 @@ func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 		rl.leaveLocked(now)
 	}
 	rl.mu.Unlock()
-	rl.shared.send()
 	if e != nil {
 		rl.teller.tell(e)
 	}
@@ -62,16 +66,22 @@ func (r *Reservation) Cancel() {
 		return
 	}
 	rl := r.home
+	if rl.shared != nil {
+		rl.shared.settle(r, account.Cancelled, tokens.Count{}, nil)
+		return
+	}
 	rl.mu.Lock()
 	now := rl.nowLocked()
 	e := r.endLocked(account.Cancelled, tokens.Count{}, 0, now)
 	rl.leaveLocked(now)
 	rl.mu.Unlock()
-	rl.shared.send()
 	if e != nil {
 		rl.teller.tell(e)
 	}
 }
+
+// claim reports whether it is the first to end the call of a shared limiter.
+func (r *Reservation) claim() bool { return atomic.CompareAndSwapUint32(&r.claimed, 0, 1) }
 
 // endLocked ends the call of a reservation, and returns the event that tells of it.
 func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.Amount, now account.Now) (e *telling) {
@@ -83,10 +93,13 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 	if c == nil {
 		return nil
 	}
-	if r.call = nil; rl.shared != nil {
-		rl.shared.endLocked(c, how, used, cost, now)
+	if rl.shared != nil {
+		if r.claim() {
+			rl.shared.endLocked(c, how, used, cost, now)
+		}
 		return nil
 	}
+	r.call = nil
 	rl.adoptChargedLocked(c, now)
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)

@@ -18,44 +18,106 @@ import (
 )
 
 // reserve is Reserve and ReserveAll. What does not pass by what the log says now is not sent.
-func (s *shared) reserve(by *caller, reqs []Request) (made Reservations, d Decision) {
+func (s *shared) reserve(by caller, reqs []Request) (made Reservations, d Decision) {
 	rl := s.rl
-	option, ok := s.judge(by, reqs, &d)
+	option, ok := s.judge(&by, reqs, &d)
 	if !ok && !d.Never {
 		s.replica.Fresh(background, 0)
-		option, ok = s.judge(by, reqs, &d)
+		option, ok = s.judge(&by, reqs, &d)
 	}
-	var o replica.Outcome
-	var err error
-	if ok && len(reqs) > 0 {
-		o, err = s.replica.Do(background, engine.Admit{By: option.By, Wants: wantsOf(option.Requests)})
-	}
-	rl.mu.Lock()
-	now := rl.nowLocked()
-	switch {
-	case !ok:
-	case err != nil:
-		s.failLocked(&d, err)
-	case len(reqs) == 0 || o.Verdict.Allowed:
-		if !d.Allowed { // by what was known here before
-			stats := d.Stats
-			d = Decision{Stats: stats}
-			rl.explainRLocked(&d, &o.Verdict, s.itemsLocked(&option, now))
+	var e *telling
+	decide := func(o *replica.Outcome) { // with the lock held
+		if o == nil {
+			e = e.then(s.undoLocked(made))
+			made = nil
+			return
 		}
-		made = s.madeLocked(&option, o.Calls, o.Alone, now)
-	default:
-		rl.fillRLocked(&d, &o.Verdict, s.itemsLocked(&option, now), now)
+		made = s.decidedLocked(&option, o, &d)
+		e = e.then(s.reservedLocked(&by, made, &d, reqs))
 	}
+	if ok && len(reqs) > 0 {
+		err := s.replica.DoOwn(engine.Admit{By: option.By, Wants: wantsOf(option.Requests)}, decide)
+		if ok = err == nil; !ok {
+			s.fail(&d, err)
+		}
+	} else if ok {
+		made = Reservations{}
+	}
+	if !ok {
+		rl.mu.Lock()
+		e = e.then(s.reservedLocked(&by, nil, &d, reqs))
+		rl.mu.Unlock()
+	}
+	rl.teller.tell(e)
+	made.watch()
+	return made, d
+}
+
+// decidedLocked makes a decision what the log has decided, and returns the reservations.
+func (s *shared) decidedLocked(option *engine.Option, o *replica.Outcome, d *Decision) (made Reservations) {
+	now := s.now()
+	if !o.Verdict.Allowed {
+		s.rl.fillRLocked(d, &o.Verdict, s.itemsLocked(option, now), now)
+		return nil
+	}
+	if !d.Allowed { // by what was known here before
+		*d = Decision{Stats: d.Stats}
+		s.rl.explainRLocked(d, &o.Verdict, s.itemsLocked(option, now))
+	}
+	return s.madeLocked(option, o.Calls, o.Alone, now)
+}
+
+// reservedLocked notes a decision, and returns the events that tell of it.
+func (s *shared) reservedLocked(by *caller, made Reservations, d *Decision, reqs []Request) *telling {
 	if len(reqs) == 1 {
 		d.Model = reqs[0].Model
 	} else if d.Allowed {
 		d.Model, d.Stats = "", ModelStats{}
 	}
-	e := rl.reservedLocked(by, made, &d, reqs, now)
-	rl.mu.Unlock()
+	return s.rl.reservedLocked(by, made, d, reqs, s.now())
+}
+
+// undoLocked ends calls that were admitted so late that nobody hears of it.
+func (s *shared) undoLocked(made Reservations) (e *telling) {
+	for _, r := range made {
+		if c := r.liveRLocked(); c != nil {
+			e = e.then(s.rl.endedLocked(c, account.Cancelled, c.Tokens, s.now()))
+			c.Ended, r.call = true, nil
+			delete(s.calls, c.ID)
+		}
+	}
+	return e
+}
+
+// settle ends a call of this limiter, and returns once that is in the log, or the store is away.
+func (s *shared) settle(r *Reservation, how account.How, used tokens.Count, bill *money.Usage) {
+	rl := s.rl
+	var cost money.Amount
+	rl.mu.RLock()
+	c := r.liveRLocked()
+	if c != nil && how == account.Committed && rl.pricing != nil {
+		cost = rl.costOfRLocked(c, used, bill)
+	}
+	rl.mu.RUnlock()
+	if c == nil || !r.claim() {
+		return
+	}
+	var e *telling
+	now := s.now()
+	end := func(o *replica.Outcome) { // with the lock held
+		if o != nil && !c.Ended { // it may have expired before
+			c.Cost = cost
+			e = rl.endedLocked(c, how, used, now)
+			c.Ended = true
+			delete(s.calls, c.ID)
+		}
+	}
+	if err := s.replica.DoOwn(engine.Settle{ID: c.ID, How: how, Used: used, Cost: cost}, end); err != nil {
+		rl.mu.Lock()
+		end(new(replica.Outcome))
+		rl.mu.Unlock()
+	}
 	rl.teller.tell(e)
-	made.watch()
-	return made, d
 }
 
 // decideAlone decides on a request while the store is away, by the share of this process.
@@ -78,9 +140,14 @@ func (s *shared) decideAlone(d *Decision, req *Request) {
 // judge decides on requests by what is known here, and reports whether to ask for them.
 func (s *shared) judge(by *caller, reqs []Request, d *Decision) (option engine.Option, ok bool) {
 	rl := s.rl
+	*d = Decision{}
+	if len(reqs) == 1 {
+		if option, ok, sure := s.judgeOne(by, &reqs[0], d); sure {
+			return option, ok
+		}
+	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	*d = Decision{}
 	now, asked := rl.enterAllLocked(reqs)
 	option = engine.Option{By: rl.by(by.asking), Requests: asked}
 	if refusal := s.refusesRLocked(); refusal != nil {
@@ -93,6 +160,25 @@ func (s *shared) judge(by *caller, reqs []Request, d *Decision) (option engine.O
 		rl.statsRLocked(&d.Stats, asked[0].Account, now)
 	}
 	return option, v.Allowed || !v.Never && rl.engine.Due() <= now.Instant
+}
+
+// judgeOne is judge for one request, beside others that look; sure is false where judge has to
+// change something first.
+func (s *shared) judgeOne(by *caller, req *Request, d *Decision) (option engine.Option, ok, sure bool) {
+	rl := s.rl
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	asked := make([]engine.Request, 1)
+	now, sure := rl.lookRLocked(req.Model, &asked[0].Target)
+	if !sure {
+		return option, false, false
+	}
+	asked[0] = rl.askRLocked(req, &asked[0].Target)
+	option = engine.Option{By: rl.by(by.asking), Requests: asked}
+	items, v := rl.engine.Judge(nil, &option.By, asked, now)
+	rl.fillRLocked(d, &v, items, now)
+	rl.statsRLocked(&d.Stats, asked[0].Account, now)
+	return option, v.Allowed || !v.Never && rl.engine.Due() <= now.Instant, true
 }
 
 // wantsOf returns requests as a command has them.
@@ -118,8 +204,8 @@ func (s *shared) itemsLocked(o *engine.Option, now account.Now) []verdict.Item {
 	return s.rl.engine.Itemize(&o.By, o.Requests, now)
 }
 
-// failLocked is the decision where a command has failed.
-func (s *shared) failLocked(d *Decision, err error) {
+// fail is the decision where a command has failed.
+func (s *shared) fail(d *Decision, err error) {
 	if stats := d.Stats; errors.Is(err, replica.ErrClosed) {
 		*d = Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true, Stats: stats}
 	} else {
@@ -284,7 +370,7 @@ func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations,
 		return nil, fmt.Errorf("%s: %w", w.op, ErrClosed)
 	}
 	var d Decision
-	s.failLocked(&d, err)
+	s.fail(&d, err)
 	return nil, &LimitError{Model: w.requests[0].Model, Decision: d, Err: err, op: w.op}
 }
 
@@ -338,7 +424,7 @@ func (s *shared) served(w *waiter, options []engine.Option, o *replica.Outcome) 
 	switch {
 	case end.Served >= 0 && w.charges:
 		w.reservations = s.madeLocked(&options[end.Served], end.Calls, o.Alone, now)
-	case end.Served < 0 && end.Verdict.Allowed: // it would pass by now, and is too late
+	case end.Served < 0 && end.Kind == lines.Late && (end.Verdict.Allowed || end.Verdict.Code == ""): // it is too late for whatever
 		w.err = context.DeadlineExceeded
 	case end.Served < 0:
 		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&options[max(end.Of, 0)], now)}

@@ -39,6 +39,7 @@ type charge struct {
 
 // leave has the process go on without the log.
 func (r *Replica) leave() {
+	r.take()
 	fresh := r.status == here && time.Since(r.life.currentAt) <= r.traits.Contact
 	if r.status, r.life.home = cutOff, nil; r.alone == nil {
 		r.alone = new(alone)

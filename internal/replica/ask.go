@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -15,11 +16,14 @@ type ask struct {
 	n       int64
 	command fleet.Command
 	bytes   []byte
-	fact    *record     // that it tells
-	since   time.Time   // when it was asked first
-	sent    bool        // under its number, so that it may be in the log
-	lined   chan int64  // of one: its number, once its waiter stands in line; nil where nobody asks
-	done    chan answer // of one
+	fact    *record        // that it tells
+	since   time.Time      // when it was asked first
+	sent    bool           // under its number, so that it may be in the log
+	lined   chan int64     // of one: its number, once its waiter stands in line; nil where nobody asks
+	own     func(*Outcome) // see DoOwn; nil for none
+	owned   bool           // it was called,
+	gone    bool           // or nobody is there any more who wants that
+	done    chan answer    // of one
 }
 
 // answer is what came of an ask.
@@ -40,9 +44,39 @@ type asks struct {
 	lined map[int64]bool // by number, those whose waiters stand in line
 }
 
+// inbox are the asks of callers that have no number yet. Callers need no other lock, so that the
+// many do not stand in the way of the one that sends.
+type inbox struct {
+	mu   sync.Mutex
+	asks []*ask
+}
+
+func (in *inbox) add(a *ask) {
+	in.mu.Lock()
+	in.asks = append(in.asks, a)
+	in.mu.Unlock()
+}
+
+// take numbers what callers have asked. While the log is away it is decided at once.
+func (r *Replica) take() {
+	r.inbox.mu.Lock()
+	asks := r.inbox.asks
+	r.inbox.asks = nil
+	r.inbox.mu.Unlock()
+	for _, a := range asks {
+		if r.number(a); r.status == cutOff {
+			r.decideAlone(a)
+		}
+	}
+}
+
+func newAsk(c fleet.Command) *ask {
+	return &ask{command: c, bytes: c.Append(nil), since: time.Now(), done: make(chan answer, 1)}
+}
+
 // put numbers a command and has it sent.
 func (r *Replica) put(c fleet.Command) *ask {
-	a := &ask{command: c, bytes: c.Append(nil), since: time.Now(), done: make(chan answer, 1)}
+	a := newAsk(c)
 	r.number(a)
 	poke(r.wake)
 	return a
@@ -105,44 +139,100 @@ type Outcome struct {
 // one while the log is away. For Enter it returns once the wait is over. If ctx ends before, what
 // the command may bring about later is taken back.
 func (r *Replica) Do(ctx context.Context, c engine.Command) (Outcome, error) {
-	return r.do(ctx, c, nil)
+	return r.do(ctx, c, nil, nil)
+}
+
+// DoOwn is Do for a command that waits for nothing. own is called with the outcome, and with
+// Options.Lock held, which it need not take for each of those that come together. It is called with
+// nil where an outcome came too late, and again with the next.
+func (r *Replica) DoOwn(c engine.Command, own func(*Outcome)) error {
+	_, err := r.do(r.ctx, c, nil, own)
+	if err != nil && r.ctx.Err() != nil {
+		err = ErrClosed
+	}
+	return err
 }
 
 // Wait is Do for a command that waits. lined is called, on this goroutine, with the number of the
 // waiter when it stands in line, and again where it does so anew.
 func (r *Replica) Wait(ctx context.Context, c engine.Enter, lined func(n int64)) (Outcome, error) {
-	return r.do(ctx, c, lined)
+	return r.do(ctx, c, lined, nil)
 }
 
-func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64)) (Outcome, error) {
+func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64), own func(*Outcome)) (Outcome, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return Outcome{}, err
 		}
-		r.mu.Lock()
 		if r.ctx.Err() != nil {
-			r.mu.Unlock()
 			return Outcome{}, ErrClosed
 		}
-		r.tellZones()
-		a := r.put(fleet.Verb{Command: c})
-		if lined != nil {
+		a := newAsk(fleet.Verb{Command: c})
+		if a.own = own; lined != nil {
 			a.lined = make(chan int64, 1)
 		}
-		if r.status == cutOff {
-			r.decideAlone(a)
+		if r.clock.now().Wall >= r.zonedUntil.Load() {
+			r.mu.Lock()
+			r.tellZones()
+			r.mu.Unlock()
 		}
-		r.mu.Unlock()
+		r.inbox.add(a)
+		if poke(r.wake); r.isAlone.Load() { // the sender may wait for the log
+			r.mu.Lock()
+			r.take()
+			r.mu.Unlock()
+		}
 		is, err := r.hearOf(ctx, a, lined)
+		if err == nil {
+			err = is.err
+		}
 		switch {
 		case err != nil:
+			r.disown(a)
 			return Outcome{}, err
 		case is.again:
 		case r.isLate(c, &is):
+			r.disown(a)
 			r.giveBack(&is.outcome)
 		default:
-			return Outcome{is.outcome, is.alone}, is.err
+			o := Outcome{is.outcome, is.alone}
+			if own != nil && !a.owned {
+				r.options.Lock.Lock()
+				own(&o)
+				r.options.Lock.Unlock()
+			}
+			return o, nil
 		}
+	}
+}
+
+// disown has own take back what it has done, and do nothing any more.
+func (r *Replica) disown(a *ask) {
+	if a.own == nil {
+		return
+	}
+	r.options.Lock.Lock()
+	defer r.options.Lock.Unlock()
+	if a.gone = true; a.owned {
+		a.own(nil)
+	}
+}
+
+// hand calls own of an ask whose outcome has come, with Options.Lock held.
+func (r *Replica) hand(is *result) {
+	if is.Process != r.process || is.Kind != fleet.Applied || is.Outcome.Ignored {
+		return
+	}
+	a := r.asks.of[is.N]
+	if a == nil || a.own == nil || a.gone {
+		return
+	}
+	verb, _ := a.command.(fleet.Verb)
+	if !r.isLate(verb.Command, &answer{outcome: is.Outcome, at: is.Result.Now.Instant}) {
+		o := Outcome{Outcome: is.Outcome}
+		o.Ended = nil
+		a.owned = true
+		a.own(&o)
 	}
 }
 
@@ -232,6 +322,7 @@ func (r *Replica) giveBack(o *engine.Outcome) {
 // abandon takes back an ask whose caller has gone.
 func (r *Replica) abandon(a *ask) {
 	r.mu.Lock()
+	r.take()
 	select {
 	case is := <-a.done: // just now
 		r.mu.Unlock()

@@ -2,49 +2,48 @@ package replica
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 )
 
-// clock is what a process knows of the time of the log: a moment of it, and when that was here.
-// From there it goes on by the clock of the process.
+// clock is what a process knows of the time of the log. From there it goes on by the clock of the
+// process. Those who only read it need no lock.
 type clock struct {
-	mu    sync.Mutex
-	known bool
-	at    account.Now
-	here  time.Time
+	mu   sync.Mutex // of those that learn
+	mark atomic.Pointer[mark]
 }
 
-// now returns the present moment of the log.
-func (c *clock) now() account.Now {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nowLocked()
+// mark is a moment of the log, and when that was here. It never changes.
+type mark struct {
+	at   account.Now
+	here time.Time
 }
 
-func (c *clock) nowLocked() account.Now {
-	passed := int64(time.Since(c.here))
-	return account.Now{Instant: c.at.Instant + passed, Wall: c.at.Wall + passed}
+func (m *mark) now() account.Now {
+	if m == nil {
+		return account.Now{}
+	}
+	passed := int64(time.Since(m.here))
+	return account.Now{Instant: m.at.Instant + passed, Wall: m.at.Wall + passed}
 }
+
+// now returns the present moment of the log; zero where it is not known.
+func (c *clock) now() account.Now { return c.mark.Load().now() }
 
 // expected returns the present instant of the log; 0 where it is not known.
-func (c *clock) expected() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.known {
-		return 0
-	}
-	return c.nowLocked().Instant
-}
+func (c *clock) expected() int64 { return c.now().Instant }
+
+func (c *clock) setLocked(at account.Now) { c.mark.Store(&mark{at, time.Now()}) }
 
 // entry learns from an entry that was applied: it is no earlier than that.
 func (c *clock) entry(now account.Now) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known && c.nowLocked().Instant < now.Instant {
-		c.at, c.here = now, time.Now()
+	if m := c.mark.Load(); m != nil && m.now().Instant < now.Instant {
+		c.setLocked(now)
 	}
 }
 
@@ -54,22 +53,23 @@ func (c *clock) entry(now account.Now) {
 func (c *clock) reply(instant, wall int64, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known {
+	m := c.mark.Load()
+	if m == nil {
 		return
 	}
-	now, took := c.nowLocked().Instant, int64(time.Since(sent))
+	now, took := m.now().Instant, int64(time.Since(sent))
 	switch {
 	case now < instant && instant-now <= fleet.Slack:
 		now = instant
 	case now > instant+took && now-instant-took <= fleet.Slack:
 		now = instant + took
 	}
-	c.at, c.here = account.Now{Instant: now, Wall: wall + min(max(now-instant, 0), took)}, time.Now()
+	c.setLocked(account.Now{Instant: now, Wall: wall + min(max(now-instant, 0), took)})
 }
 
 // set sets the moment.
 func (c *clock) set(now account.Now) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known, c.at, c.here = true, now, time.Now()
+	c.setLocked(now)
 }

@@ -146,6 +146,7 @@ func (r *Replica) apply(entries []store.Entry) bool {
 			r.poison(&entries[i], err)
 			return false
 		}
+		r.hand(&is)
 		results = append(results, is)
 		r.at = entries[i].At
 		r.digests.add(r.at.Seq, r.state.Digest())

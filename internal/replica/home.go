@@ -29,6 +29,7 @@ func (r *Replica) caughtUp() {
 // it tells what the others have to know before they go on, then what they do not know, then what is
 // unknown here, and that under new numbers.
 func (r *Replica) comeHome(me *fleet.Member) {
+	r.take()
 	if r.status == cutOff { // and hears of others all the same
 		r.alone.shares = max(r.alone.shares, r.state.Size())
 	}

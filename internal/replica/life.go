@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -69,7 +70,7 @@ func (r *Replica) heed(is *result) {
 	switch c := is.Result.Command.(type) {
 	case fleet.Verb:
 		if !isCall(c.Command) {
-			r.life.zonesAt = account.Span{} // a quota may name another zone
+			r.zone(account.Span{}) // a quota may name another zone
 		}
 	case fleet.Join:
 		if is.Process != r.process && r.status == here && is.Expect == 0 {
@@ -98,6 +99,9 @@ func isCall(c engine.Command) bool {
 // is asked behind it finds them known.
 func (r *Replica) tellZones() {
 	wall := r.clock.now().Wall
+	if r.options.Bounds == nil {
+		r.zonedUntil.Store(math.MaxInt64)
+	}
 	if r.options.Bounds == nil || r.status == joining || r.isOut(r.life.zones) || r.life.zonesAt.Holds(wall) {
 		return
 	}
@@ -114,10 +118,16 @@ func (r *Replica) tellZones() {
 	switch {
 	case unknown:
 	case foreign: // others may know the zone
-		r.life.zonesAt = account.Span{Begin: wall, End: wall + int64(zonesAgain)}
+		r.zone(account.Span{Begin: wall, End: wall + int64(zonesAgain)})
 	default:
-		r.life.zonesAt = r.state.Engine.ZonesKnown(wall)
+		r.zone(r.state.Engine.ZonesKnown(wall))
 	}
+}
+
+// zone notes in which span of the wall clock the days of all zones are known.
+func (r *Replica) zone(known account.Span) {
+	r.life.zonesAt = known
+	r.zonedUntil.Store(known.End)
 }
 
 // rank returns how many members are older.
@@ -151,6 +161,7 @@ func (r *Replica) keep() {
 
 // act does what is due, and returns when to look again at the latest.
 func (r *Replica) act(now time.Time) (next time.Time) {
+	r.take()
 	next = now.Add(time.Minute)
 	due := func(at time.Time) bool {
 		if at.After(now) {

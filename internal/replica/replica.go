@@ -83,6 +83,9 @@ type Replica struct {
 
 	clock clock
 
+	inbox      inbox
+	zonedUntil atomic.Int64 // the wall time up to which the days of all zones are known
+
 	mu        sync.Mutex
 	state     *fleet.State
 	at        store.Position // of the last entry applied, or of the image
@@ -200,6 +203,7 @@ func (r *Replica) Err() error {
 func (r *Replica) Close(ctx context.Context) error {
 	r.mu.Lock()
 	var a *ask
+	r.take()
 	for _, is := range r.asks.open() {
 		is.answer(answer{err: ErrClosed})
 	}

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -38,6 +39,9 @@ func (r *Replica) send() {
 			r.unsent(flying, sent, err)
 		}
 		r.hear(after, news, err, sent)
+		if len(batch) > 1 {
+			runtime.Gosched() // those that were answered ask again, and come together once more
+		}
 		if err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
 			r.pause(r.resendAfter())
 		}
@@ -73,6 +77,7 @@ func (r *Replica) resendAfter() time.Duration {
 func (r *Replica) batch() (batch []store.Entry, flying []*ask, after store.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.take()
 	n := min(len(r.asks.queue), mostBatch)
 	if r.status == cutOff || r.status == catching {
 		if !r.isOut(r.life.home) {
