@@ -29,7 +29,9 @@ func (r *Replica) send() {
 		sent := time.Now()
 		doubt := time.AfterFunc(r.timeout/2, func() { r.probe(ctx) })
 		news, err := r.log.Append(ctx, after, batch)
-		doubt.Stop()
+		if doubt.Stop() && isFailure(err) {
+			r.probe(ctx)
+		}
 		cancel()
 		if r.options.Sent != nil {
 			r.options.Sent(sent, err)
@@ -38,7 +40,7 @@ func (r *Replica) send() {
 			r.unsent(flying, sent, err)
 		}
 		r.hear(after, news, err, sent)
-		if err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
+		if isFailure(err) {
 			r.pause(r.resendAfter())
 		}
 		if r.ctx.Err() != nil {
@@ -47,8 +49,14 @@ func (r *Replica) send() {
 	}
 }
 
-// probe asks whether the log is there, because an append has no answer yet. If it is, the append is
-// sent again, and nobody goes on with a share only because an answer got lost.
+// isFailure reports whether an append has no answer.
+func isFailure(err error) bool {
+	return err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed)
+}
+
+// probe asks whether the log is there, because an append has failed, or has no answer yet. If it
+// is, the append is sent again, and nobody goes on with a share only because an answer got lost. Of
+// a log that takes no appends any more, the process knows all members then, and so its share.
 func (r *Replica) probe(ctx context.Context) {
 	r.mu.Lock()
 	after := r.at
