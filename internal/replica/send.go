@@ -129,18 +129,20 @@ func (r *Replica) unsent(flying []*ask, sent time.Time, err error) {
 	}
 }
 
-// fail notes that a call of the log had no answer. Without contact for as long as a call may take,
+// fail notes that a call of the log that was sent at a time had no answer. Without contact for as long as a call may take,
 // and with more than one of them, the log is away. So it is where it refuses for as long what is
 // appended, whatever can be read.
-func (r *Replica) fail(err error) {
+func (r *Replica) fail(err error, sent time.Time) {
 	if r.ctx.Err() != nil {
 		return
 	}
-	r.err = err
 	r.life.failures++
 	r.life.failedAt = time.Now()
 	silent := r.life.failures > 1 && time.Since(r.contact) >= r.timeout
 	refuses := r.life.refusals > 1 && time.Since(r.life.refusedAt) >= r.timeout
+	if r.status != here || refuses || r.contact.Before(sent) { // else it has answered since
+		r.err = err
+	}
 	switch {
 	case (r.status == here || r.status == catching) && (silent || refuses):
 		r.leave()
