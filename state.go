@@ -182,7 +182,7 @@ func (rl *RateLimiter) shownRLocked(counted string) *account.Account {
 // knowsQuotaRLocked reports whether the engine knows what Quotas says of a counted name.
 func (rl *RateLimiter) knowsQuotaRLocked(counted string, a *account.Account) bool {
 	if q, own := rl.Quotas[counted]; own {
-		return a.Name != "" && a.Quota.Is((*state.Quota)(&q))
+		return (a.Name != "" || a.Listed) && a.Quota.Is((*state.Quota)(&q))
 	}
 	return len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas)
 }

@@ -206,6 +206,9 @@ func (e *Engine) Admit(into []*account.Call, by *By, reqs []Request, now account
 func (e *Engine) AdmitOne(by *By, r *Request, now account.Now) *account.Call {
 	now = e.begin(now, by.Span)
 	reserves := e.hasReserve(by.Class)
+	if reserves && r.Account.Listed {
+		e.own(&r.Target)
+	}
 	e.seeOne(r.Account, by.Class, reserves, now)
 	for _, pool := range r.Pools {
 		e.seeOne(pool, by.Class, reserves, now)
@@ -228,6 +231,9 @@ func (e *Engine) Items() []verdict.Item { return e.items }
 func (e *Engine) see(class string, reqs []Request, now account.Now) {
 	reserves := e.hasReserve(class)
 	for i := range reqs {
+		if reserves && reqs[i].Account.Listed {
+			e.own(&reqs[i].Target)
+		}
 		e.seeOne(reqs[i].Account, class, reserves, now)
 		for _, pool := range reqs[i].Pools {
 			e.seeOne(pool, class, reserves, now)
@@ -314,7 +320,7 @@ func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) 
 func (e *Engine) toCharge(t *Target, now account.Now) *account.Account {
 	a := t.Account
 	if a.Listed {
-		return a
+		return e.own(t)
 	}
 	if !a.IsShown() {
 		if a = e.accounts[t.Counted]; a == nil || !a.IsShown() {

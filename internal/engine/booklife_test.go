@@ -433,8 +433,11 @@ func (l *bookLife) cool() {
 
 // report notes the usage of others.
 func (l *bookLife) report() {
-	a := l.e.Account([]string{"a", "b"}[l.random.IntN(2)])
-	b := l.bookOf(a.Name)
+	name := []string{"a", "b"}[l.random.IntN(2)]
+	a, b := l.e.Account(name), l.bookOf(name)
+	if a == nil { // nothing has happened to it yet
+		return
+	}
 	of := state.Dimension(l.random.IntN(int(state.InFlight)))
 	if *b.quota.Limit(of) == 0 {
 		return
@@ -444,7 +447,7 @@ func (l *bookLife) report() {
 	if state.Limits[of].Window == state.Day {
 		until = l.now.Wall + lasts
 	}
-	l.say("others use %d of %v of %s for %v", amount, of, a.Name, time.Duration(lasts))
+	l.say("others use %d of %v of %s for %v", amount, of, name, time.Duration(lasts))
 	u := new(external.Usage)
 	for of := range state.InFlight {
 		h := b.held[of]

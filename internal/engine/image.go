@@ -180,6 +180,10 @@ func (e *Engine) readAccounts(r *wire.Reader) *account.Accounts {
 		e.accounts[a.Name] = a
 		among.All = append(among.All, a)
 	}
+	for _, name := range e.Catalog.Names() { // it may have no account, and still a zone
+		q, _ := e.Catalog.Quota(name)
+		e.zone(q.DayZone)
+	}
 	for _, pool := range e.Catalog.PoolNames() {
 		if e.accounts[pool] == nil {
 			r.Fail("pool without an account")

@@ -198,7 +198,7 @@ func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) (any bool) 
 			continue
 		}
 		if a.Name == "" {
-			if !e.hasRoom(searching, now) {
+			if !a.Listed && !e.hasRoom(searching, now) {
 				continue
 			}
 			a = e.need(t.Counted)

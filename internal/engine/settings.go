@@ -70,10 +70,14 @@ func (e *Engine) rename(now account.Now) {
 
 // follow has the accounts follow the quota of one name, which may be a pattern.
 func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
-	if e.observer.Requoted(*c); c.Has && e.Catalog.IsListed(c.Name) {
-		e.places.remove(e.need(c.Name))
+	e.observer.Requoted(*c)
+	if e.zone(c.Is.DayZone); c.Has && (c.Name == modelname.Every || c.Name == "") {
+		e.need(c.Name) // else what stands for it would stand for other models, too
 	}
 	if a := e.accounts[c.Name]; a != nil {
+		if c.Has && e.Catalog.IsListed(c.Name) {
+			e.places.remove(a)
+		}
 		e.requote(a)
 		if by == Program {
 			a.Found.ForgetTold()

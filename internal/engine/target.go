@@ -116,6 +116,14 @@ func (e *Engine) need(counted string) *account.Account {
 	return a
 }
 
+// own has a target stand for the account of its model alone, made where there is none.
+func (e *Engine) own(t *Target) *account.Account {
+	if t.Account.Name == "" {
+		t.Account = e.need(t.Counted)
+	}
+	return t.Account
+}
+
 // requote has an account follow the quota that covers it.
 func (e *Engine) requote(a *account.Account) { e.quote(a, a.Name) }
 

@@ -66,7 +66,7 @@ func (r *Replica) hear(after store.Position, news store.News, err error, sent ti
 	lost, trimmed := errors.Is(err, store.ErrLost), errors.Is(err, store.ErrTrimmed)
 	if err != nil && !lost && !trimmed {
 		r.mu.Lock()
-		r.fail(err)
+		r.fail(err, sent)
 		r.mu.Unlock()
 		return
 	}

@@ -70,14 +70,31 @@ func (r *Replica) fresh(ctx context.Context, maxAge time.Duration) error {
 	}
 }
 
-// Sync is Fresh that also waits for a log that is away, for as long as a call may take.
+// Sync is Fresh that also waits for a log that is away, and for all that this process has told it
+// so far, for as long as a call may take.
 func (r *Replica) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	if err := r.await(ctx, func() bool { return r.status == here && !r.isAway }); err != nil {
 		return cmp.Or(r.Err(), err)
 	}
+	r.mu.Lock()
+	last := r.asks.last
+	r.mu.Unlock()
+	if err := r.await(ctx, func() bool { return r.isHeard(last) }); err != nil {
+		return cmp.Or(r.Err(), err)
+	}
 	return r.Fresh(ctx, 0)
+}
+
+// isHeard reports whether the log has all commands up to a number.
+func (r *Replica) isHeard(last int64) bool {
+	for n := range r.asks.of {
+		if n <= last && !r.asks.lined[n] {
+			return false
+		}
+	}
+	return true
 }
 
 // needed returns the command whose outcome a reader wants to see: what this process has told last,

@@ -87,6 +87,7 @@ func (r *Replica) swap(s *fleet.State, at store.Position) {
 // process stood; lost says that this place is in no log any more. The first who notices that begins
 // the log anew with what it knows.
 func (r *Replica) load(stood store.Position, lost bool) {
+	sent := time.Now()
 	image, err := r.loadImage(r.ctx)
 	gone := errors.Is(err, store.ErrLost) || err == nil && image.IsZero()
 	switch {
@@ -95,7 +96,7 @@ func (r *Replica) load(stood store.Position, lost bool) {
 		return
 	case err != nil:
 		r.mu.Lock()
-		r.fail(err)
+		r.fail(err, sent)
 		r.mu.Unlock()
 		return
 	case lost && image.At.Log == stood.Log:

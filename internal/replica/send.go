@@ -30,7 +30,9 @@ func (r *Replica) send() {
 		sent := time.Now()
 		doubt := time.AfterFunc(r.timeout/2, func() { r.probe(ctx) })
 		news, err := r.log.Append(ctx, after, batch)
-		doubt.Stop()
+		if doubt.Stop() && isFailure(err) {
+			r.probe(ctx)
+		}
 		cancel()
 		if r.options.Sent != nil {
 			r.options.Sent(sent, err)
@@ -42,7 +44,7 @@ func (r *Replica) send() {
 		if len(batch) > 1 {
 			runtime.Gosched() // those that were answered ask again, and come together once more
 		}
-		if err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed) {
+		if isFailure(err) {
 			r.pause(r.resendAfter())
 		}
 		if r.ctx.Err() != nil {
@@ -51,8 +53,14 @@ func (r *Replica) send() {
 	}
 }
 
-// probe asks whether the log is there, because an append has no answer yet. If it is, the append is
-// sent again, and nobody goes on with a share only because an answer got lost.
+// isFailure reports whether an append has no answer.
+func isFailure(err error) bool {
+	return err != nil && !errors.Is(err, store.ErrLost) && !errors.Is(err, store.ErrTrimmed)
+}
+
+// probe asks whether the log is there, because an append has failed, or has no answer yet. If it
+// is, the append is sent again, and nobody goes on with a share only because an answer got lost. Of
+// a log that takes no appends any more, the process knows all members then, and so its share.
 func (r *Replica) probe(ctx context.Context) {
 	r.mu.Lock()
 	after := r.at
@@ -126,18 +134,20 @@ func (r *Replica) unsent(flying []*ask, sent time.Time, err error) {
 	}
 }
 
-// fail notes that a call of the log had no answer. Without contact for as long as a call may take,
+// fail notes that a call of the log that was sent at a time had no answer. Without contact for as long as a call may take,
 // and with more than one of them, the log is away. So it is where it refuses for as long what is
 // appended, whatever can be read.
-func (r *Replica) fail(err error) {
+func (r *Replica) fail(err error, sent time.Time) {
 	if r.ctx.Err() != nil {
 		return
 	}
-	r.err = err
 	r.life.failures++
 	r.life.failedAt = time.Now()
 	silent := r.life.failures > 1 && time.Since(r.contact) >= r.timeout
 	refuses := r.life.refusals > 1 && time.Since(r.life.refusedAt) >= r.timeout
+	if r.status != here || refuses || r.contact.Before(sent) { // else it has answered since
+		r.err = err
+	}
 	switch {
 	case (r.status == here || r.status == catching) && (silent || refuses):
 		r.leave()

@@ -45,9 +45,12 @@ func TestAdaptiveCrowdOfAStore(t *testing.T) {
 				fake.Before = func(int64) error { time.Sleep(trip); return nil }
 				var passed, open atomic.Int32
 				var callers sync.WaitGroup
-				end := time.Now().Add(lasts)
+				var all []*ratelimit.RateLimiter
 				for range tt.limiters {
-					rl := adaptiveOpen(t, ratelimit.Config{Store: fake, Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}})
+					all = append(all, adaptiveOpen(t, ratelimit.Config{Store: fake, Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}))
+				}
+				end := time.Now().Add(lasts)
+				for _, rl := range all {
 					callers.Go(func() { rl.RecordUsage("other", 0, 0) }) // so that the others come together
 					time.Sleep(trip / 2)
 					for range 20 {
