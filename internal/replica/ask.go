@@ -188,7 +188,9 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 		}
 		switch {
 		case err != nil:
-			r.disown(a)
+			if own != nil && !r.giveUp(a) {
+				err = nil
+			}
 			return Outcome{}, err
 		case is.again:
 		case r.isLate(c, &is):
@@ -206,15 +208,20 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 	}
 }
 
-// disown has own take back what it has done, and do nothing any more.
-func (r *Replica) disown(a *ask) {
-	if a.own == nil {
-		return
-	}
+// giveUp has own do nothing any more. It reports false where that has the outcome already.
+func (r *Replica) giveUp(a *ask) bool {
 	r.options.Lock.Lock()
 	defer r.options.Lock.Unlock()
-	if a.gone = true; a.owned {
+	a.gone = !a.owned
+	return a.gone
+}
+
+// disown has own take back what it has done.
+func (r *Replica) disown(a *ask) {
+	if a.owned {
+		r.options.Lock.Lock()
 		a.own(nil)
+		r.options.Lock.Unlock()
 	}
 }
 
