@@ -222,6 +222,7 @@ func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 	if says {
 		r.life.spokeAt = now
 		r.put(fleet.Alive{})
+		due(now.Add(every))
 	}
 }
 
@@ -270,6 +271,7 @@ func (r *Replica) bury(now time.Time, due func(time.Time) bool) {
 		return
 	}
 	r.life.watchedAt = now
+	due(now.Add(every))
 	instant, rank := r.clock.expected(), int64(r.rank())
 	for m := range r.state.Members {
 		if m.Process == r.process {
