@@ -167,9 +167,6 @@ type Config struct {
 	MaxModels int `yaml:"max_models,omitempty"`
 }
 
-// defaultMaxModels is what a Config.MaxModels of zero stands for.
-const defaultMaxModels = 10_000
-
 // New returns a limiter with the quotas of Gemini that keeps its state in the default YAML file.
 // It does not load the file: see [RateLimiter.Load]. It fails when no home folder is known.
 func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }

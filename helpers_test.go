@@ -85,7 +85,6 @@ var (
 	reserve        = limitertest.Reserve
 
 	// How long tests are.
-	longRun   = racetest.Long
 	times     = racetest.Times
 	manySeeds = racetest.Seeds
 )

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -56,7 +57,8 @@ func TestSharedChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held []*ratelimit.Reservation
+	var held []*ratelimit.Reservation // which the garbage collector must not find
+	defer func() { runtime.KeepAlive(held) }()
 	fmt.Println("> ready")
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {

@@ -4,12 +4,4 @@
 
 package persist
 
-import (
-	"errors"
-	"os"
-)
-
-func sharedStop(*os.Process) error     { return errors.ErrUnsupported }
-func sharedContinue(*os.Process) error { return errors.ErrUnsupported }
-
 func becomeOnThisThread(int) bool { return false }

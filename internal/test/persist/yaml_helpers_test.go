@@ -3,8 +3,6 @@
 package persist
 
 import (
-	"time"
-
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
@@ -12,5 +10,3 @@ type (
 	yamlQuotas = map[string]ratelimit.ModelQuota
 	yamlState  = map[string]*ratelimit.UsageStats
 )
-
-func yamlTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
