@@ -21,22 +21,34 @@ type record struct {
 
 // recordOf returns what the engine knows of an open call.
 func recordOf(c *account.Call) *record {
+	return &record{fact: factOf(c, c.At.Instant), at: c.At.Instant, holdUntil: c.HoldUntil}
+}
+
+// factOf returns an open call as a fact at an instant.
+func factOf(c *account.Call, instant int64) engine.Charged {
 	name := engine.Name{Asked: c.Asked, Counted: c.Asked}
 	if c.Model != nil {
 		name.Counted = c.Model.Name
 	}
-	return &record{
-		fact: engine.Charged{ID: c.ID, Name: name, Tokens: c.Tokens, Most: c.Most, Class: c.Class, Open: true},
-		at:   c.At.Instant, holdUntil: c.HoldUntil,
+	return engine.Charged{
+		ID: c.ID, Name: name, Tokens: c.Tokens, Most: c.Most, Class: c.Class, Open: true,
+		Ago: max(instant-c.At.Instant, 0), Hold: holdOf(c.HoldUntil, instant),
 	}
+}
+
+// holdOf returns how long a call is held yet that expires at an instant; 0 for one that does not.
+func holdOf(until, instant int64) int64 {
+	if until == 0 {
+		return 0
+	}
+	return max(until-instant, 1)
 }
 
 // tell returns the fact as it is at an instant.
 func (k *record) tell(instant int64) engine.Charged {
 	c := k.fact
-	c.Ago = max(instant-k.at, 0)
-	if c.Open && k.holdUntil > 0 {
-		c.Hold = max(k.holdUntil-instant, 1)
+	if c.Ago, c.Hold = max(instant-k.at, 0), 0; c.Open {
+		c.Hold = holdOf(k.holdUntil, instant)
 	}
 	return c
 }
@@ -56,18 +68,17 @@ type journal struct {
 
 // note adds what an entry has brought about. ended is the call that it has settled.
 func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ended *engine.Charged) {
-	add := func(c engine.Command) { j.add(process, n, r.Now.Instant, c) }
-	for _, id := range r.Outcome.Calls {
-		if c := e.Call(id); c != nil {
-			add(recordOf(c).tell(r.Now.Instant))
-		}
-	}
-	for i := range r.Outcome.Ended {
-		for _, id := range r.Outcome.Ended[i].Calls {
+	facts := func(of []account.ID) {
+		for _, id := range of {
 			if c := e.Call(id); c != nil {
-				add(recordOf(c).tell(r.Now.Instant))
+				size := j.begin(process, n, r.Now.Instant)
+				j.end(size, factOf(c, r.Now.Instant).Append(j.bytes))
 			}
 		}
+	}
+	facts(r.Outcome.Calls)
+	for i := range r.Outcome.Ended {
+		facts(r.Outcome.Ended[i].Calls)
 	}
 	verb, is := r.Command.(fleet.Verb)
 	if !is || r.Outcome.Ignored {
@@ -76,13 +87,16 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 	switch c := verb.Command.(type) {
 	case engine.Settle:
 		if ended != nil {
-			add(*ended)
+			size := j.begin(process, n, r.Now.Instant)
+			j.end(size, ended.Append(j.bytes))
 		}
 	case engine.Record:
-		add(recorded(&c, process, n))
+		size := j.begin(process, n, r.Now.Instant)
+		j.end(size, recorded(&c, process, n).Append(j.bytes))
 	case engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
 	default:
-		add(c)
+		size := j.begin(process, n, r.Now.Instant)
+		j.end(size, c.Append(j.bytes))
 	}
 }
 
@@ -91,12 +105,18 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 	return engine.Charged{ID: account.ID{Process: process, N: n}, Name: c.Name, Tokens: c.Used, Used: c.Used, Most: c.Cost, Cost: c.Cost}
 }
 
-func (j *journal) add(process, n, at int64, c engine.Command) {
-	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(j.bytes, process), n), at)
-	size := len(b)
-	b = c.Append(append(b, 0, 0, 0, 0))
-	binary.BigEndian.PutUint32(b[size:], uint32(len(b)-size-4))
-	j.bytes = b
+// begin begins a command of an entry, and returns where its size is to be. What is appended to
+// bytes then is handed to end.
+func (j *journal) begin(process, n, at int64) (size int) {
+	j.bytes = wire.AppendInt(wire.AppendInt(wire.AppendInt(j.bytes, process), n), at)
+	size = len(j.bytes)
+	j.bytes = append(j.bytes, 0, 0, 0, 0)
+	return size
+}
+
+func (j *journal) end(size int, bytes []byte) {
+	binary.BigEndian.PutUint32(bytes[size:], uint32(len(bytes)-size-4))
+	j.bytes = bytes
 }
 
 // forget forgets, a half at a time, what was applied more than a window before an instant.
