@@ -156,6 +156,17 @@ func (w *Window) findOldest() {
 	}
 }
 
+// take makes the charges of an empty window those at instants that are in order. It takes over
+// their storage.
+func (w *Window) take(requests, entries []int64, counts []tokens.Count, timeAt func(instant int64) time.Time) {
+	w.requests.Take(requests, func(i int) time.Time { return timeAt(requests[i]) })
+	w.tokens.Take(entries, func(i int) state.Token {
+		return state.Token{Time: timeAt(entries[i]), Count: counts[i].Total(), Input: counts[i].Input}
+	})
+	w.sums.Fill(counts)
+	w.findOldest()
+}
+
 // fill makes copies of entries those of an empty window. Entries from the future count as of now,
 // and counts are clamped to their range, because a program may have made them.
 func (w *Window) fill(requests []time.Time, entries []state.Token, now Now) {

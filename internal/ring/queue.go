@@ -166,3 +166,13 @@ func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 	q.vals.fill(vals)
 	q.found = int64(len(vals))
 }
+
+// Take makes at, which are in order, the instants of an empty queue, and takes over their storage.
+func (q *Queue[T]) Take(at []int64, valueOf func(i int) T) {
+	vals := make([]T, len(at))
+	for i := range vals {
+		vals[i] = valueOf(i)
+	}
+	q.at.fill(at)
+	q.vals.fill(vals)
+}
