@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,6 +37,7 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 }
 
 func (l *Log) append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {
+	batch = slices.Clone(batch) // what was passed is not changed
 	place := placeOf(after)
 	args := append(make([]any, 0, 7), place.text(), l.keepFor(), pageRows)
 	if n := len(batch); n > 0 {

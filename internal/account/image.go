@@ -263,7 +263,7 @@ func (m *Meter) read(r *wire.Reader, a *Account, as *As) {
 	if r.Err() != nil {
 		return
 	}
-	m.take(asked, entries, counts, as.Last.timeAt)
+	m.restore(asked, entries, counts, as.Last.timeAt)
 	if !together && m.isTogether() {
 		r.Fail("requests apart from their tokens")
 	}

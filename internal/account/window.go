@@ -156,12 +156,11 @@ func (w *Window) findOldest() {
 	}
 }
 
-// take makes the charges of an empty window those at instants that are in order. It takes over
-// their storage.
-func (w *Window) take(requests, entries []int64, counts []tokens.Count, timeAt func(instant int64) time.Time) {
-	w.requests.Take(requests, func(i int) time.Time { return timeAt(requests[i]) })
-	w.tokens.Take(entries, func(i int) state.Token {
-		return state.Token{Time: timeAt(entries[i]), Count: counts[i].Total(), Input: counts[i].Input}
+// restore makes charges at instants, which are in order, those of an empty window.
+func (w *Window) restore(requests, entries []int64, counts []tokens.Count, timeAt func(instant int64) time.Time) {
+	w.requests.Restore(len(requests), func(i int) (int64, time.Time) { return requests[i], timeAt(requests[i]) })
+	w.tokens.Restore(len(entries), func(i int) (int64, state.Token) {
+		return entries[i], state.Token{Time: timeAt(entries[i]), Count: counts[i].Total(), Input: counts[i].Input}
 	})
 	w.sums.Fill(counts)
 	w.findOldest()

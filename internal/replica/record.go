@@ -61,18 +61,29 @@ func (k *record) end(c engine.Settle) {
 // journal is what was applied within a window, as bytes, to be told where a log was lost. An entry
 // is known to a log that has heard its process say a number as great.
 type journal struct {
-	bytes  []byte
-	before int // bytes of what is older than half a window, and of
-	half   int64
+	pages []page // the last is written to
+	slot  int    // of the size of the command that was begun
 }
+
+// page is a part of a journal.
+type page struct {
+	bytes []byte
+	last  int64 // the instant of its last entry
+}
+
+// In bytes: of a page, and what an entry seldom exceeds.
+const (
+	pageSize  = 64 << 10
+	usualFact = 256
+)
 
 // note adds what an entry has brought about. ended is the call that it has settled.
 func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ended *engine.Charged) {
+	at := r.Now.Instant
 	facts := func(of []account.ID) {
 		for _, id := range of {
 			if c := e.Call(id); c != nil {
-				size := j.begin(process, n, r.Now.Instant)
-				j.end(size, factOf(c, r.Now.Instant).Append(j.bytes))
+				j.end(factOf(c, at).Append(j.begin(process, n, at)))
 			}
 		}
 	}
@@ -87,16 +98,13 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 	switch c := verb.Command.(type) {
 	case engine.Settle:
 		if ended != nil {
-			size := j.begin(process, n, r.Now.Instant)
-			j.end(size, ended.Append(j.bytes))
+			j.end(ended.Append(j.begin(process, n, at)))
 		}
 	case engine.Record:
-		size := j.begin(process, n, r.Now.Instant)
-		j.end(size, recorded(&c, process, n).Append(j.bytes))
+		j.end(recorded(&c, process, n).Append(j.begin(process, n, at)))
 	case engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
 	default:
-		size := j.begin(process, n, r.Now.Instant)
-		j.end(size, c.Append(j.bytes))
+		j.end(c.Append(j.begin(process, n, at)))
 	}
 }
 
@@ -105,48 +113,43 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 	return engine.Charged{ID: account.ID{Process: process, N: n}, Name: c.Name, Tokens: c.Used, Used: c.Used, Most: c.Cost, Cost: c.Cost}
 }
 
-// begin begins a command of an entry, and returns where its size is to be. What is appended to
-// bytes then is handed to end.
-func (j *journal) begin(process, n, at int64) (size int) {
-	j.bytes = wire.AppendInt(wire.AppendInt(wire.AppendInt(j.bytes, process), n), at)
-	size = len(j.bytes)
-	j.bytes = append(j.bytes, 0, 0, 0, 0)
-	return size
-}
-
-func (j *journal) end(size int, bytes []byte) {
-	binary.BigEndian.PutUint32(bytes[size:], uint32(len(bytes)-size-4))
-	j.bytes = bytes
-}
-
-// forget forgets, a half at a time, what was applied more than a window before an instant.
-func (j *journal) forget(instant, window int64) {
-	if instant-j.half < window {
-		return
+// begin begins a command of an entry. It returns the bytes to append it to, which end gets.
+func (j *journal) begin(process, n, at int64) []byte {
+	if last := len(j.pages) - 1; last < 0 || len(j.pages[last].bytes) >= pageSize-usualFact {
+		j.pages = append(j.pages, page{bytes: make([]byte, 0, pageSize)})
 	}
-	j.bytes = append([]byte(nil), j.bytes[j.before:]...)
-	j.before, j.half = len(j.bytes), instant
+	p := &j.pages[len(j.pages)-1]
+	p.last = at
+	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(p.bytes, process), n), at)
+	j.slot = len(b)
+	return append(b, 0, 0, 0, 0)
+}
+
+func (j *journal) end(b []byte) {
+	binary.BigEndian.PutUint32(b[j.slot:], uint32(len(b)-j.slot-4))
+	j.pages[len(j.pages)-1].bytes = b
+}
+
+// forget forgets the pages of what was applied more than a window before an instant.
+func (j *journal) forget(instant, window int64) {
+	old := 0
+	for old < len(j.pages) && j.pages[old].last < instant-window {
+		old++
+	}
+	j.pages = slices.Delete(j.pages, 0, old)
 }
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
 // facts.
 func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
 	var facts []engine.Charged
-	for rest := j.bytes; len(rest) > 0; {
-		var process, n, at int64
-		for _, to := range [...]*int64{&process, &n, &at} {
-			value, size := binary.Varint(rest)
-			*to, rest = value, rest[size:]
-		}
-		size := binary.BigEndian.Uint32(rest)
-		data := rest[4 : 4+size]
-		rest = rest[4+size:]
+	add := func(process, n, at int64, data []byte) {
 		if at < cut || heard(process, n) {
-			continue
+			return
 		}
 		c, err := engine.Decode(data)
 		if err != nil {
-			continue // out of range, so nobody could apply it
+			return // out of range, so nobody could apply it
 		}
 		if fact, is := c.(engine.Charged); is {
 			facts = append(facts, older(fact, max(instant-at, 0)))
@@ -154,11 +157,28 @@ func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64)
 			commands = append(commands, c)
 		}
 	}
+	for i := range j.pages {
+		j.pages[i].entries(add)
+	}
 	slices.SortStableFunc(facts, compareFacts)
 	for _, c := range facts {
 		commands = append(commands, c)
 	}
 	return commands
+}
+
+// entries visits the commands of a page.
+func (p *page) entries(visit func(process, n, at int64, command []byte)) {
+	for rest := p.bytes; len(rest) > 0; {
+		var process, n, at int64
+		for _, to := range [...]*int64{&process, &n, &at} {
+			value, size := binary.Varint(rest)
+			*to, rest = value, rest[size:]
+		}
+		size := binary.BigEndian.Uint32(rest)
+		visit(process, n, at, rest[4:4+size])
+		rest = rest[4+size:]
+	}
 }
 
 // older returns a fact as it is after a time.

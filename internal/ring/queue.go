@@ -167,11 +167,15 @@ func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 	q.found = int64(len(vals))
 }
 
-// Take makes at, which are in order, the instants of an empty queue, and takes over their storage.
-func (q *Queue[T]) Take(at []int64, valueOf func(i int) T) {
-	vals := make([]T, len(at))
-	for i := range vals {
-		vals[i] = valueOf(i)
+// Restore makes n entries those of an empty queue, whose instants are in order. It leaves as much
+// room as Fill.
+func (q *Queue[T]) Restore(n int, entry func(i int) (at int64, v T)) {
+	if n == 0 {
+		return
+	}
+	at, vals := Room[int64](roomFor(n))[:n], Room[T](roomFor(n))[:n]
+	for i := range n {
+		at[i], vals[i] = entry(i)
 	}
 	q.at.fill(at)
 	q.vals.fill(vals)
