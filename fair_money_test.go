@@ -33,7 +33,8 @@ func (s *spendLife) restart() {
 	cfg := s.cfg
 	cfg.Prices = s.prices
 	cfg.Quotas, cfg.Pools, cfg.Providers = nil, nil, []ratelimit.Provider{ratelimit.ProviderLocal}
-	s.limiters[i] = s.reopen(cfg)
+	s.limiters[i] = s.reopen(cfg) // which waits for others to say what time it is
+	s.passed()
 	for _, books := range []map[string]*spendBook{s.models, s.pools} {
 		for _, book := range books {
 			book.audits[i] = ratelimit.AuditEntry{}

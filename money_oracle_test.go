@@ -424,15 +424,20 @@ func (s *spendLife) sleep() {
 	if !s.private && slices.ContainsFunc(s.calls, func(c *spendCall) bool { return expiresNow(c.admitted, s.cfg.HoldTTL) }) {
 		time.Sleep(time.Millisecond)
 	}
+	s.passed()
+	if s.now.Equal(s.retryAt) || s.now.Equal(s.retryAt.Add(-1)) {
+		s.reserve(s.last...)
+	}
+}
+
+// passed notes what time it is, and that calls have expired.
+func (s *spendLife) passed() {
 	synctest.Wait()
 	s.now = time.Now()
 	for _, c := range s.calls {
 		if s.cfg.HoldTTL > 0 && s.now.Sub(c.admitted) >= s.cfg.HoldTTL {
 			c.end(s.now, false)
 		}
-	}
-	if s.now.Equal(s.retryAt) || s.now.Equal(s.retryAt.Add(-1)) {
-		s.reserve(s.last...)
 	}
 }
 
