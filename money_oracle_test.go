@@ -184,6 +184,7 @@ type spendLife struct {
 	reopen   func(cfg ratelimit.Config) *ratelimit.RateLimiter
 	limiters []*ratelimit.RateLimiter
 	private  bool
+	longest  time.Duration // of a sleep; 0 is any
 	prices   map[string]money.Price
 	models   map[string]*spendBook
 	pools    map[string]*spendBook
@@ -418,6 +419,9 @@ func (s *spendLife) sleep() {
 		d = book.month.end.Sub(s.now) - early
 	case p < 5 && s.retryAt.Sub(s.now) > 1:
 		d = s.retryAt.Sub(s.now) - early
+	}
+	if s.longest > 0 {
+		d = min(d, s.longest)
 	}
 	s.note("sleep %v", d)
 	time.Sleep(d)

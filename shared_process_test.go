@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -312,6 +313,20 @@ func TestSharedDamagedFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who closes a limiter again waits for nothing.
+func TestSharedClosedAgain(t *testing.T) {
+	needSQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		rl := openFile(t, filepath.Join(t.TempDir(), "quota.db"), sharedConfig())
+		for range 2 {
+			began := time.Now()
+			if err := rl.Close(); err != nil || time.Since(began) > sharedHandOver {
+				t.Errorf("closed in %v: %v", time.Since(began), err)
+			}
+		}
+	})
 }
 
 // What cannot be opened says why, and names the file.
