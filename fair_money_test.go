@@ -170,9 +170,9 @@ func TestSpendOfSharedFileAgreesWithBooks(t *testing.T) {
 		path := filepath.Join(t.TempDir(), fmt.Sprint(seed))
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(time.Date(2000, 1, 31, 22, 30, 0, 0, time.UTC)))
+				time.Sleep(time.Until(time.Date(2000, 1, 31, 23, 0, 0, 0, time.UTC)))
 				s := newSpendLife(t, seed)
-				s.longest = 20 * time.Minute
+				s.longest = 10 * time.Minute
 				s.over(func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 					cfg.Shared = true
 					rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
