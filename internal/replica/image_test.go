@@ -43,7 +43,7 @@ func TestImageIsOvertaken(t *testing.T) {
 			}
 			second.Fresh(b.Context(), 0)
 		}
-		second.volume = 1 << 40
+		second.volume = 1 << 30
 		second.saveImage()
 		second.mu.Unlock()
 		time.Sleep(time.Minute)
