@@ -4,30 +4,28 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	"dappco.re/go/core/go-ratelimit/internal/eviction"
 )
 
 // flow is the waiters of a flow in a class. It is forgotten when they have left.
 type flow[W any] struct {
 	name     string
 	last     *Entry[W] // of those that wait
-	awake    eviction.Queue[*Entry[W]]
+	awake    queue[*Entry[W]]
 	place    int64 // among the flows of its class; 0 where its waiters have turns of their own
 	position int
 }
 
-// Before orders the flows of a class. Only the service of one of its waiters takes a flow to the
+// precedes orders the flows of a class. Only the service of one of its waiters takes a flow to the
 // end, so those that leave without one hold nobody up.
-func (f *flow[W]) Before(other *flow[W]) bool {
+func (f *flow[W]) precedes(other *flow[W]) bool {
 	if f.place != other.place {
 		return f.place < other.place
 	}
-	return f.awake.First().Before(other.awake.First())
+	return f.awake.First().precedes(other.awake.First())
 }
 
-// Position returns where the queue of its class keeps its position.
-func (f *flow[W]) Position() *int { return &f.position }
+// at returns where the queue of its class keeps its position.
+func (f *flow[W]) at() *int { return &f.position }
 
 // first returns the waiter of a class that is next, of those that are awake.
 func (k *class[W]) first() *Entry[W] { return k.awake.First().awake.First() }

@@ -101,16 +101,16 @@ func (c *copies) step(random *rand.Rand) {
 // answers is all that a line says.
 func (c *copies) answers(l *Line[uint64], of map[uint64]*Entry[uint64]) string {
 	var text strings.Builder
-	fmt.Fprintln(&text, l.Len(), l.Classes(), l.ByClass(), l.Circle(), l.State(nil, 0))
+	fmt.Fprintln(&text, l.Len(), l.Classes(), l.ByClass(), l.Circle(), l.Progress())
 	for e := range l.All() {
 		fmt.Fprint(&text, e.Value, e.Class(), e.IsAwake(), of[e.Value] == e, " ")
 	}
 	fmt.Fprint(&text, "\nheads")
 	for _, e := range l.Heads() {
-		fmt.Fprint(&text, " ", e.Value, l.Head() == l.Heads()[0], l.State(e, Unit))
+		fmt.Fprint(&text, " ", e.Value, l.Head() == l.Heads()[0])
 	}
 	for _, class := range c.classes {
-		fmt.Fprint(&text, "\n", class.Name, l.InClass(class.Name), l.Leads(class), l.StateAfterPass(class, 7))
+		fmt.Fprint(&text, "\n", class.Name, l.InClass(class.Name), l.Leads(class))
 		if e := l.First(class.Name); e != nil {
 			fmt.Fprint(&text, e.Value)
 		}

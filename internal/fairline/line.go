@@ -10,8 +10,6 @@ package fairline
 import (
 	"iter"
 	"slices"
-
-	"dappco.re/go/core/go-ratelimit/internal/eviction"
 )
 
 // Overtaken is how many waiters of classes ahead are served at most, one after another, while one
@@ -48,11 +46,11 @@ type waiting[W any] struct {
 // class is the waiters of a class in a line.
 type class[W any] struct {
 	Class
-	awake   eviction.Queue[*flow[W]] // the flows of which a waiter is awake
-	len     int                      // also those that sleep
-	start   int64                    // the virtual time at which the next one begins
-	turn    int64                    // the last one that was served
-	places  int64                    // how many were given to flows
+	awake   queue[*flow[W]] // the flows of which a waiter is awake
+	len     int             // also those that sleep
+	start   int64           // the virtual time at which the next one begins
+	turn    int64           // the last one that was served
+	places  int64           // how many were given to flows
 	flows   map[string]*flow[W]
 	unnamed flow[W] // the flow ""
 }
@@ -72,16 +70,16 @@ type Entry[W any] struct {
 	gone       bool
 }
 
-// Before orders the waiters of a flow, and those with turns of a class.
-func (e *Entry[W]) Before(other *Entry[W]) bool {
+// precedes orders the waiters of a flow, and those with turns of a class.
+func (e *Entry[W]) precedes(other *Entry[W]) bool {
 	if e.turn != other.turn {
 		return e.turn < other.turn
 	}
 	return e.arrival < other.arrival
 }
 
-// Position returns where the queue of its flow keeps its position.
-func (e *Entry[W]) Position() *int { return &e.position }
+// at returns where the queue of its flow keeps its position.
+func (e *Entry[W]) at() *int { return &e.position }
 
 // Class returns the name of the class.
 func (e *Entry[W]) Class() string { return e.class.Name }

@@ -105,6 +105,18 @@ func (s Spend) Less(before Spend) Spend {
 	return Spend{Day: less(s.Day, before.Day), Month: less(s.Month, before.Month)}
 }
 
+// SpendSince returns what was spent on top of what a file has, or that its periods end elsewhere.
+func SpendSince(spent, before map[string]Spend) map[string]Spend {
+	since := make(map[string]Spend)
+	for account, s := range spent {
+		was, has := before[account]
+		if change := s.Less(was); has && s != was || change.Day.Spent != 0 || change.Month.Spent != 0 {
+			since[account] = change
+		}
+	}
+	return since
+}
+
 // IsOver reports whether day and month are over at an instant, in UnixNano, so nothing counts.
 func (s *Spend) IsOver(wall int64) bool { return s.Day.End <= wall && s.Month.End <= wall }
 

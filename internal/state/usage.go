@@ -29,18 +29,6 @@ func (l TokenList) Len() int { return len(l) }
 // At returns the i-th of them.
 func (l TokenList) At(i int) Token { return l[i] }
 
-// TokenView is Tokens that are stored as entries of another type, which Token converts.
-type TokenView[T any] struct {
-	Entries []T
-	Token   func(T) Token
-}
-
-// Len returns how many there are.
-func (v TokenView[T]) Len() int { return len(v.Entries) }
-
-// At returns the i-th of them.
-func (v TokenView[T]) At(i int) Token { return v.Token(v.Entries[i]) }
-
 // CheckInput refuses more input tokens than there are tokens: no version wrote that, as
 // none wrote a negative count.
 func (t Token) CheckInput() error {
