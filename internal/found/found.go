@@ -112,12 +112,6 @@ func StoredSeeded(known state.Found, seed uint64) *Limits {
 	return &Limits{stored: known, told: known.Told, seed: seed}
 }
 
-// Copy returns limits that go their own way.
-func (l *Limits) Copy() *Limits {
-	c := *l
-	return &c
-}
-
 // Bounds returns between which limits is searched; zero where no quota has searched yet.
 func (l *Limits) Bounds() Bounds { return l.bounds }
 
@@ -139,18 +133,6 @@ func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
 	if l.bounds.FloorSlots > 0 {
 		l.slots.Resume(adaptive.SearchState(known.Slots), instant, age)
 	}
-}
-
-// Adopt takes over the searches whose windows begin anew at an instant.
-func (l *Limits) Adopt(known state.Found, instant int64) {
-	if known.Anew&state.RateAnew == 0 {
-		known.Rate = state.Search{}
-	}
-	if known.Anew&state.SlotsAnew == 0 {
-		known.Slots = state.Search{}
-	}
-	l.resume(&known, instant, 0)
-	l.used = max(l.used, instant)
 }
 
 // Present returns what was found, as it is stored.

@@ -245,32 +245,6 @@ func TestBindBringsWhatWasFoundIntoTheBounds(t *testing.T) {
 	}
 }
 
-// Adopt takes over the searches that the event names, and no other.
-func TestAdopt(t *testing.T) {
-	other := NewSeeded(Bounds{10, 1000, 4, 100}, hour, 0)
-	other.Refuse(Refusal{}, hour)
-	other.Refuse(Refusal{Overload: true}, hour)
-	rpm, slots := other.Found(hour)
-	for anew := range int64(4) {
-		l := NewSeeded(Bounds{10, 1000, 4, 100}, 0, 0)
-		wasRPM, wasSlots := l.Found(0)
-		known := other.Present(hour, hour)
-		known.Anew = anew
-		l.Adopt(known, hour)
-		isRPM, isSlots := l.Found(hour)
-		wantRPM, wantSlots := wasRPM, wasSlots
-		if anew&state.RateAnew != 0 {
-			wantRPM = rpm
-		}
-		if anew&state.SlotsAnew != 0 {
-			wantSlots = slots
-		}
-		if isRPM != wantRPM || isSlots != wantSlots {
-			t.Errorf("anew %d: %d a minute and %d in flight, want %d and %d", anew, isRPM, isSlots, wantRPM, wantSlots)
-		}
-	}
-}
-
 func TestToldEndsTheSearchForTheRate(t *testing.T) {
 	l := NewSeeded(rates(10, 1000), 0, 0)
 	l.Count(second, 1, 1, 0)
@@ -337,7 +311,7 @@ func TestRequestsThatAreToldLate(t *testing.T) {
 	}{
 		{0, second}, {second, second}, {2 * second, second}, {2*second + 1, 0}, {30 * second, 0},
 	} {
-		c := l.Copy()
+		c := *l
 		c.Count(hour-tt.late, 1, 1, 0)
 		if got := c.Opens() - l.Opens(); got != tt.adds {
 			t.Errorf("one of %v before adds %v, want %v", time.Duration(tt.late), time.Duration(got), time.Duration(tt.adds))

@@ -51,7 +51,7 @@ func (u *user) step(all []*Limits, random *rand.Rand) {
 		u.wall += random.Int64N(hour) - hour/2
 	}
 	what, amount, wait := random.IntN(40), random.IntN(5), random.Int64N(2*second)
-	sharers, bounds, told, known := random.IntN(3), someBounds[random.IntN(len(someBounds))], random.IntN(3) == 0, someFound(random)
+	sharers, bounds, told := random.IntN(3), someBounds[random.IntN(len(someBounds))], random.IntN(3) == 0
 	ends := random.IntN(len(u.charged) + 1)
 	for _, l := range all {
 		switch {
@@ -70,8 +70,6 @@ func (u *user) step(all []*Limits, random *rand.Rand) {
 			l.Tell(told)
 		case what == 32 && amount == 0:
 			l.Bind(bounds, u.at, u.at+u.wall)
-		case what == 33 && amount == 0:
-			l.Adopt(known, u.at)
 		case what == 34 && amount == 0:
 			l.Forget()
 		case what == 35:

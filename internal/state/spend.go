@@ -38,17 +38,6 @@ func (p *SpendPeriod) add(change SpendPeriod) {
 	}
 }
 
-// atLeast returns the later of two periods; of one, the larger amount.
-func (p SpendPeriod) atLeast(other SpendPeriod) SpendPeriod {
-	switch {
-	case other.Begin >= p.End:
-		return other
-	case other.End > p.Begin:
-		p.Spent = max(p.Spent, other.Spent)
-	}
-	return p
-}
-
 // SpendField is a limit of spend in Quota.
 type SpendField struct {
 	Field   string // its name in Go
@@ -87,11 +76,6 @@ type Spend struct{ Day, Month SpendPeriod }
 func (s *Spend) Add(change Spend) {
 	s.Day.add(change.Day)
 	s.Month.add(change.Month)
-}
-
-// AtLeast returns the spend that is no less than either.
-func (s Spend) AtLeast(other Spend) Spend {
-	return Spend{Day: s.Day.atLeast(other.Day), Month: s.Month.atLeast(other.Month)}
 }
 
 // Less returns the change that makes before s: what s has more in the same periods.
