@@ -51,11 +51,7 @@ func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r 
 // reserveOne is Reserve for a caller.
 func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *Reservation) {
 	if rl.shared != nil {
-		var all Reservations
-		if all, *d = rl.shared.reserve(*by, []Request{*req}); len(all) > 0 {
-			made = all[0]
-		}
-		return made
+		return rl.shared.reserveOne(by, req, d)
 	}
 	var e *telling
 	rl.mu.Lock()
@@ -229,7 +225,9 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Reservations, d Decision) {
 	if rl.shared != nil {
-		return rl.shared.reserve(*by, reqs)
+		is := &reserving{s: rl.shared, by: *by, reqs: reqs}
+		is.reserve()
+		return is.made, is.d
 	}
 	rl.mu.Lock()
 	now, asked := rl.enterAllLocked(reqs)

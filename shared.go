@@ -178,7 +178,7 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 	rl.classesAreLocked(e.Classes())
 	for id, c := range s.calls {
 		if is := e.Call(id); is != nil {
-			nameAs(c, is)
+			c.NameAs(is)
 		}
 	}
 	rl.quotaVersion++

@@ -15,64 +15,96 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// reserve is Reserve and ReserveAll. What does not pass by what the log says now is not sent.
-func (s *shared) reserve(by caller, reqs []Request) (made Reservations, d Decision) {
-	rl := s.rl
-	option, ok := s.judge(&by, reqs, &d)
-	if !ok && !d.Never {
+// reserving is a Reserve or a ReserveAll: what is known here, what is asked, and what the log says.
+// What a single request needs is in it.
+type reserving struct {
+	s      *shared
+	by     caller
+	reqs   []Request
+	option engine.Option
+	d      Decision
+	made   Reservations
+	e      *telling
+
+	single struct {
+		req   [1]Request
+		asked [1]engine.Request
+		want  [1]engine.Want
+	}
+}
+
+// reserveOne is reserve for one request.
+func (s *shared) reserveOne(by *caller, req *Request, d *Decision) (made *Reservation) {
+	is := &reserving{s: s, by: *by}
+	is.single.req[0] = *req
+	is.reqs = is.single.req[:]
+	is.reserve()
+	if *d = is.d; len(is.made) > 0 {
+		made = is.made[0]
+	}
+	return made
+}
+
+// reserve reserves. What does not pass by what the log says now is not sent.
+func (is *reserving) reserve() {
+	s, rl := is.s, is.s.rl
+	is.option.Requests = is.single.asked[:0]
+	ok := s.judge(&is.option, &is.by, is.reqs, &is.d)
+	if !ok && !is.d.Never {
 		s.replica.Fresh(background, 0)
-		option, ok = s.judge(&by, reqs, &d)
+		ok = s.judge(&is.option, &is.by, is.reqs, &is.d)
 	}
-	var e *telling
-	decide := func(o *replica.Outcome) { // with the lock held
-		if o == nil {
-			e = e.then(s.undoLocked(made))
-			made = nil
-			return
-		}
-		made = s.decidedLocked(&option, o, &d)
-		e = e.then(s.reservedLocked(&by, made, &d, reqs))
-	}
-	if ok && len(reqs) > 0 {
-		err := s.replica.DoOwn(engine.Admit{By: option.By, Wants: wantsOf(option.Requests)}, decide)
+	if ok && len(is.reqs) > 0 {
+		wants := appendWants(is.single.want[:0], is.option.Requests)
+		err := s.replica.DoOwn(engine.Admit{By: is.option.By, Wants: wants}, is)
 		if ok = err == nil; !ok {
-			s.fail(&d, err)
+			s.fail(&is.d, err)
 		}
 	} else if ok {
-		made = Reservations{}
+		is.made = Reservations{}
 	}
 	if !ok {
 		rl.mu.Lock()
-		e = e.then(s.reservedLocked(&by, nil, &d, reqs))
+		is.toldLocked()
 		rl.mu.Unlock()
 	}
-	rl.teller.tell(e)
-	made.watch()
-	return made, d
+	rl.teller.tell(is.e)
+	is.made.watch()
 }
 
-// decidedLocked makes a decision what the log has decided, and returns the reservations.
-func (s *shared) decidedLocked(option *engine.Option, o *replica.Outcome, d *Decision) (made Reservations) {
-	now := s.now()
+// Hear implements replica.Owner, with the lock held.
+func (is *reserving) Hear(o *engine.Outcome, alone bool) {
+	if o == nil {
+		is.e = is.e.then(is.s.undoLocked(is.made))
+		is.made = nil
+		return
+	}
+	is.decidedLocked(o, alone)
+	is.toldLocked()
+}
+
+// decidedLocked makes the decision what the log has decided, and the reservations.
+func (is *reserving) decidedLocked(o *engine.Outcome, alone bool) {
+	s, d, now := is.s, &is.d, is.s.now()
 	if !o.Verdict.Allowed {
-		s.rl.fillRLocked(d, &o.Verdict, s.itemsLocked(option, now), now)
-		return nil
+		s.rl.fillRLocked(d, &o.Verdict, s.itemsLocked(&is.option, now), now)
+		return
 	}
 	if !d.Allowed { // by what was known here before
 		*d = Decision{Stats: d.Stats}
-		s.rl.explainRLocked(d, &o.Verdict, s.itemsLocked(option, now))
+		s.rl.explainRLocked(d, &o.Verdict, s.itemsLocked(&is.option, now))
 	}
-	return s.madeLocked(option, o.Calls, o.Alone, now)
+	is.made = s.madeLocked(&is.option, o.Calls, alone, now)
 }
 
-// reservedLocked notes a decision, and returns the events that tell of it.
-func (s *shared) reservedLocked(by *caller, made Reservations, d *Decision, reqs []Request) *telling {
-	if len(reqs) == 1 {
-		d.Model = reqs[0].Model
+// toldLocked notes the decision, and the events that tell of it.
+func (is *reserving) toldLocked() {
+	if d := &is.d; len(is.reqs) == 1 {
+		d.Model = is.reqs[0].Model
 	} else if d.Allowed {
 		d.Model, d.Stats = "", ModelStats{}
 	}
-	return s.rl.reservedLocked(by, made, d, reqs, s.now())
+	is.e = is.e.then(is.s.rl.reservedLocked(&is.by, is.made, &is.d, is.reqs, is.s.now()))
 }
 
 // undoLocked ends calls that were admitted so late that nobody hears of it.
@@ -87,45 +119,58 @@ func (s *shared) undoLocked(made Reservations) (e *telling) {
 	return e
 }
 
+// settling is the end of a call of this limiter.
+type settling struct {
+	rl   *RateLimiter
+	call *account.Call
+	how  account.How
+	used tokens.Count
+	cost money.Amount
+	now  account.Now
+	e    *telling
+}
+
 // settle ends a call of this limiter, and returns once that is in the log, or the store is away.
 func (s *shared) settle(r *Reservation, how account.How, used tokens.Count, bill *money.Usage) {
 	rl := s.rl
-	var cost money.Amount
+	is := &settling{rl: rl, how: how, used: used, now: s.now()}
 	rl.mu.RLock()
-	c := r.liveRLocked()
-	if c != nil && how == account.Committed && rl.pricing != nil {
-		cost = rl.costOfRLocked(c, used, bill)
+	is.call = r.liveRLocked()
+	if is.call != nil && how == account.Committed && rl.pricing != nil {
+		is.cost = rl.costOfRLocked(is.call, used, bill)
 	}
 	rl.mu.RUnlock()
-	if c == nil || !r.claim() {
+	if is.call == nil || !r.claim() {
 		return
 	}
-	var e *telling
-	now := s.now()
-	end := func(o *replica.Outcome) { // with the lock held
-		if o != nil && !c.Ended { // it may have expired before
-			c.Cost = cost
-			e = rl.endedLocked(c, how, used, now)
-			c.Ended = true
-			delete(s.calls, c.ID)
-		}
-	}
-	if err := s.replica.DoOwn(engine.Settle{ID: c.ID, How: how, Used: used, Cost: cost}, end); err != nil {
+	c := engine.Settle{ID: is.call.ID, How: how, Used: used, Cost: is.cost}
+	if err := s.replica.DoOwn(c, is); err != nil {
 		rl.mu.Lock()
-		end(new(replica.Outcome))
+		is.Hear(new(engine.Outcome), false)
 		rl.mu.Unlock()
 	}
-	rl.teller.tell(e)
+	rl.teller.tell(is.e)
+}
+
+// Hear implements replica.Owner, with the lock held.
+func (is *settling) Hear(o *engine.Outcome, _ bool) {
+	c := is.call
+	if o == nil || c.Ended { // it may have expired before
+		return
+	}
+	c.Cost = is.cost
+	is.e = is.rl.endedLocked(c, is.how, is.used, is.now)
+	c.Ended = true
+	delete(is.rl.shared.calls, c.ID)
 }
 
 // decideAlone decides on a request while the store is away, by the share of this process.
 func (s *shared) decideAlone(d *Decision, req *Request) {
-	reqs := []Request{*req}
-	option, ok := s.judge(&caller{asking: asking{class: req.Class}}, reqs, d)
-	if !ok {
+	var option engine.Option
+	if !s.judge(&option, &caller{asking: asking{class: req.Class}}, []Request{*req}, d) {
 		return
 	}
-	v, ok := s.replica.Judge(&option.By, wantsOf(option.Requests))
+	v, ok := s.replica.Judge(&option.By, appendWants(nil, option.Requests))
 	if !ok || v.Allowed {
 		return
 	}
@@ -135,61 +180,64 @@ func (s *shared) decideAlone(d *Decision, req *Request) {
 	s.rl.fillRLocked(d, &v, s.itemsLocked(&option, now), now)
 }
 
-// judge decides on requests by what is known here, and reports whether to ask for them.
-func (s *shared) judge(by *caller, reqs []Request, d *Decision) (option engine.Option, ok bool) {
+// judge decides on requests by what is known here, and reports whether to ask for them, as the
+// option has them then.
+func (s *shared) judge(option *engine.Option, by *caller, reqs []Request, d *Decision) (ok bool) {
 	rl := s.rl
 	*d = Decision{}
 	if len(reqs) == 1 {
-		if option, ok, sure := s.judgeOne(by, &reqs[0], d); sure {
-			return option, ok
+		if ok, sure := s.judgeOne(option, by, &reqs[0], d); sure {
+			return ok
 		}
 	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, asked := rl.enterAllLocked(reqs)
-	option = engine.Option{By: rl.by(by.asking), Requests: asked}
+	option.By, option.Requests = rl.by(by.asking), asked
 	if refusal := s.refusesRLocked(); refusal != nil {
 		*d = *refusal
-		return option, false
+		return false
 	}
-	items, v := rl.engine.Judge(nil, &option.By, asked, now)
-	rl.fillRLocked(d, &v, items, now)
-	if len(asked) == 1 {
-		rl.statsRLocked(&d.Stats, asked[0].Account, now)
-	}
-	return option, v.Allowed || !v.Never && rl.engine.Due() <= now.Instant
+	return s.judgeRLocked(option, d, now)
 }
 
 // judgeOne is judge for one request, beside others that look; sure is false where judge has to
 // change something first.
-func (s *shared) judgeOne(by *caller, req *Request, d *Decision) (option engine.Option, ok, sure bool) {
+func (s *shared) judgeOne(option *engine.Option, by *caller, req *Request, d *Decision) (ok, sure bool) {
 	rl := s.rl
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	asked := make([]engine.Request, 1)
+	asked := append(option.Requests[:0], engine.Request{})
 	now, sure := rl.lookRLocked(req.Model, &asked[0].Target)
 	if !sure {
-		return option, false, false
+		return false, false
 	}
-	asked[0] = rl.askRLocked(req, &asked[0].Target)
-	option = engine.Option{By: rl.by(by.asking), Requests: asked}
-	items, v := rl.engine.Judge(nil, &option.By, asked, now)
-	rl.fillRLocked(d, &v, items, now)
-	rl.statsRLocked(&d.Stats, asked[0].Account, now)
-	return option, v.Allowed || !v.Never && rl.engine.Due() <= now.Instant, true
+	rl.askForRLocked(&asked[0], req)
+	option.By, option.Requests = rl.by(by.asking), asked
+	return s.judgeRLocked(option, d, now), true
 }
 
-// wantsOf returns requests as a command has them.
-func wantsOf(asked []engine.Request) []engine.Want {
-	wants := make([]engine.Want, len(asked))
+func (s *shared) judgeRLocked(option *engine.Option, d *Decision, now account.Now) (ok bool) {
+	items, v := s.rl.engine.Judge(nil, &option.By, option.Requests, now)
+	of := s.rl.explainRLocked(d, &v, items)
+	if len(option.Requests) == 1 {
+		s.rl.statsRLocked(&d.Stats, option.Requests[0].Account, now)
+	} else if of != nil {
+		s.rl.statsRLocked(&d.Stats, of.Account, now)
+	}
+	return v.Allowed || !v.Never && s.rl.engine.Due() <= now.Instant
+}
+
+// appendWants appends requests as a command has them.
+func appendWants(to []engine.Want, asked []engine.Request) []engine.Want {
 	for i := range asked {
 		r := &asked[i]
-		wants[i] = engine.Want{
+		to = append(to, engine.Want{
 			Name:   engine.Name{Asked: r.Asked, Counted: r.Counted},
 			Tokens: r.Tokens, Most: r.Most, Priced: r.Priced, Deny: r.Deny,
-		}
+		})
 	}
-	return wants
+	return to
 }
 
 // itemsLocked returns what the accounts of requests are now: those of a verdict in the log are not
@@ -216,7 +264,7 @@ func (s *shared) fail(d *Decision, err error) {
 // engine does not know them yet.
 func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now account.Now) Reservations {
 	rl := s.rl
-	rs := make(Reservations, len(ids))
+	rs := make(Reservations, 0, len(ids))
 	for i, id := range ids {
 		r := &o.Requests[i]
 		c := &account.Call{ID: id, Asked: r.Asked, Class: o.By.Class, Tokens: r.Tokens.Clamp(), Most: r.Most, At: now}
@@ -224,7 +272,7 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 		switch {
 		case is != nil:
 			c.At = is.At
-			nameAs(c, is)
+			c.NameAs(is)
 		case alone:
 			r.Target = rl.engine.Resolve(r.Counted, r.Asked)
 			if c.Model = r.Account; c.Model.Name == "" {
@@ -236,25 +284,9 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 			s.calls[id] = c
 		}
 		rl.admittedLocked(r.Counted, now)
-		rs[i] = rl.reservationLocked(c, rl.holdTTL > 0 || limitSlots(accountsOf(c)))
+		rs = append(rs, rl.reservationLocked(c, rl.holdTTL > 0 || c.LimitsSlots()))
 	}
 	return rs
-}
-
-// nameAs has a call charged to the accounts that another one is charged to.
-func nameAs(c, is *account.Call) {
-	c.Model = is.Model
-	c.Names(accountsOf(is)...)
-}
-
-// accountsOf returns the accounts that a call has charged.
-func accountsOf(c *account.Call) (all []*account.Account) {
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil {
-			all = append(all, a)
-		}
-	}
-	return all
 }
 
 // expiredLocked notes that a call has ended by itself.
@@ -266,30 +298,6 @@ func (s *shared) expiredLocked(id account.ID, how account.How, now account.Now) 
 	s.rl.teller.postRLocked(s.rl.endedLocked(c, how, c.Tokens, now))
 	c.Ended = true
 	delete(s.calls, id)
-}
-
-// record is RecordUsage.
-func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
-	rl := s.rl
-	rl.mu.Lock()
-	_, t := rl.enterLocked(model)
-	closed := rl.closed
-	rl.meetLocked(&t)
-	cost := rl.costRLocked(&t, used, bill)
-	rl.mu.Unlock()
-	if closed {
-		return
-	}
-	c := engine.Record{Name: engine.Name{Asked: t.Asked, Counted: t.Counted}, Span: rl.span(), Used: used, Cost: cost}
-	o, err := s.replica.Do(background, c)
-	if err != nil {
-		return
-	}
-	rl.mu.Lock()
-	_, t = rl.enterLocked(model)
-	rl.auditRecordedLocked(&t, o.Done, used, cost)
-	rl.mu.Unlock()
-	rl.teller.recorded(model, used, cost)
 }
 
 // wait is RateLimiter.wait: the line is that of all processes.
@@ -346,7 +354,7 @@ func (s *shared) enter(ctx context.Context, by *caller, w *waiter) (c engine.Ent
 		c.Patient = now.Instant + int64(w.patience)
 	}
 	for i := range options {
-		c.Options = append(c.Options, wantsOf(options[i].Requests))
+		c.Options = append(c.Options, appendWants(nil, options[i].Requests))
 	}
 	return c, options, rl.closed
 }

@@ -50,6 +50,30 @@ func (s *shared) lostLocked(c *account.Call) {
 	s.putLocked(engine.Settle{ID: c.ID, How: account.Lost})
 }
 
+// record is RecordUsage.
+func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
+	rl := s.rl
+	rl.mu.Lock()
+	_, t := rl.enterLocked(model)
+	closed := rl.closed
+	rl.meetLocked(&t)
+	cost := rl.costRLocked(&t, used, bill)
+	rl.mu.Unlock()
+	if closed {
+		return
+	}
+	c := engine.Record{Name: engine.Name{Asked: t.Asked, Counted: t.Counted}, Span: rl.span(), Used: used, Cost: cost}
+	o, err := s.replica.Do(background, c)
+	if err != nil {
+		return
+	}
+	rl.mu.Lock()
+	_, t = rl.enterLocked(model)
+	rl.auditRecordedLocked(&t, o.Done, used, cost)
+	rl.mu.Unlock()
+	rl.teller.recorded(model, used, cost)
+}
+
 // All processes hear each report on a model: so this one sends one in reportEvery, and a few that
 // come together.
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,6 +37,7 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 }
 
 func (l *Log) append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {
+	batch = slices.Clone(batch) // what was passed is not changed
 	place := placeOf(after)
 	args := append(make([]any, 0, 7), place.text(), l.keepFor(), pageRows)
 	if n := len(batch); n > 0 {
@@ -67,7 +69,9 @@ func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.
 			woken, err = l.await(ctx, after, min(left, l.store.settings.longestBlock))
 		}
 		if err == nil && woken && gather > 0 {
-			err = l.sleep(ctx, min(gather, wait-time.Since(began)))
+			if err = l.sleep(ctx, min(gather, wait-time.Since(began))); err == nil {
+				return store.News{}, nil // the reader may have heard of them by its appends
+			}
 		}
 		if err != nil {
 			return store.News{}, l.failed("read", err)

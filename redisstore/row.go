@@ -36,28 +36,26 @@ func splitSum(sum uint64) (low string, hash []byte) {
 
 func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
 
-// hashes sets the sums of the entries of a batch: the time in microseconds, and a hash of all up to
-// the entry. They are chained within the batch only, because its sender does not know what comes
-// before it.
-func hashes(batch []store.Entry, us int64) (last uint32) {
+// hashes sets the sums of the entries of a batch but for the time: a hash of all up to the entry.
+// They are chained within the batch only, because its sender does not know what comes before it.
+func hashes(batch []store.Entry) (last uint32) {
 	chain := uint64(0)
 	for i := range batch {
-		unstamped := batch[i]
-		unstamped.Stamp = store.Stamp{}
-		chain = unstamped.Sum(chain)
-		batch[i].At.Sum = joinSum(uint32(us%1e9), uint32(chain))
+		e := &batch[i]
+		e.Stamp = store.Stamp{}
+		chain = e.Sum(chain)
+		e.At.Sum = joinSum(0, uint32(chain))
 	}
 	return uint32(chain)
 }
 
-// encodeRow returns a batch as a row has it.
+// encodeRow returns a batch as a row has it. The batch gets its sums.
 func encodeRow(batch []store.Entry) []byte {
-	hash := hashes(append([]store.Entry(nil), batch...), 0)
-	return append(binary.BigEndian.AppendUint32(nil, hash), store.EncodeBatch(batch)...)
+	return append(binary.BigEndian.AppendUint32(nil, hashes(batch)), store.EncodeBatch(batch)...)
 }
 
-// decodeRow returns the entries of a row.
-func decodeRow(log uint64, id, row string) ([]store.Entry, error) {
+// appendRow appends the entries of a row.
+func appendRow(all []store.Entry, log uint64, id, row string) ([]store.Entry, error) {
 	seq, us, err := parseRowID(id)
 	if err != nil {
 		return nil, err
@@ -65,22 +63,24 @@ func decodeRow(log uint64, id, row string) ([]store.Entry, error) {
 	if len(row) < hashBytes {
 		return nil, fmt.Errorf("%w %q", errRow, id)
 	}
-	entries, err := store.DecodeBatch([]byte(row[hashBytes:]))
+	n := len(all)
+	all, err = store.AppendBatch(all, []byte(row[hashBytes:]))
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", errRow, id, err)
 	}
-	if hashes(entries, us) != binary.BigEndian.Uint32([]byte(row)) {
+	if hashes(all[n:]) != binary.BigEndian.Uint32([]byte(row[:hashBytes])) {
 		return nil, fmt.Errorf("%w %q: its hash is another one", errRow, id)
 	}
-	place(entries, log, seq, us)
-	return entries, nil
+	place(all[n:], log, seq, us)
+	return all, nil
 }
 
-// place gives the entries of a batch, whose sums are set, the rest of their places.
+// place gives the entries of a batch, which have their hashes, the rest of their places.
 func place(entries []store.Entry, log uint64, last, us int64) {
 	first := last - int64(len(entries)) + 1
 	for i := range entries {
-		entries[i].At.Log, entries[i].At.Seq = log, first+int64(i)
+		at := &entries[i].At
+		at.Log, at.Seq, at.Sum = log, first+int64(i), joinSum(uint32(us%1e9), uint32(at.Sum>>32))
 		entries[i].Stamp = stampOf(us)
 	}
 }
@@ -115,7 +115,8 @@ func statusOf(status any) error {
 	return fmt.Errorf("%w: status %v", errRow, status)
 }
 
-// decodePage returns the page in a reply of append.lua, with the own batch where it is on it.
+// decodePage returns the page in a reply of append.lua, with the own batch where it is on it. That
+// has its hashes, and gets its places.
 func decodePage(after store.Position, reply any, own []store.Entry) (news store.News, err error) {
 	if us, ok := reply.(string); ok { // the common case
 		return atEnd(after, us, own)
@@ -144,7 +145,8 @@ func decodePage(after store.Position, reply any, own []store.Entry) (news store.
 	}
 	news.Now, news.More = stampOf(us), len(rows) == pageRows
 	if len(own) > 0 && !news.More {
-		news.Entries = append(news.Entries, placed(own, after.Log, last, us)...)
+		place(own, after.Log, last, us)
+		news.Entries = append(news.Entries, own...)
 	}
 	return news, nil
 }
@@ -157,17 +159,10 @@ func atEnd(after store.Position, time string, own []store.Entry) (news store.New
 	}
 	news.Now = stampOf(us)
 	if len(own) > 0 {
-		news.Entries = placed(own, after.Log, after.Seq+int64(len(own)), us)
+		place(own, after.Log, after.Seq+int64(len(own)), us)
+		news.Entries = own
 	}
 	return news, nil
-}
-
-// placed returns the own batch with its places.
-func placed(own []store.Entry, log uint64, last, us int64) []store.Entry {
-	own = append([]store.Entry(nil), own...)
-	hashes(own, us)
-	place(own, log, last, us)
-	return own
 }
 
 func parseTime(value any) (us int64, err error) {
@@ -191,16 +186,13 @@ func decodeRows(after store.Position, rows []any) (all []store.Entry, err error)
 			return nil, fmt.Errorf("%w %q: %d fields", errRow, id, len(fields))
 		}
 		content, _ := fields[1].(string)
-		entries, err := decodeRow(after.Log, id, content)
+		first := len(all) == 0
+		if all, err = appendRow(all, after.Log, id, content); err == nil && first {
+			all, err = behind(after, all)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if len(all) == 0 {
-			if entries, err = behind(after, entries); err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, entries...)
 	}
 	return all, nil
 }

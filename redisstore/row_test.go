@@ -15,7 +15,7 @@ func TestRow(t *testing.T) {
 		{Process: 5, N: 1, Expect: 3, Command: []byte("one")}, {Process: 5, N: 2}, {Process: 6, N: -1, Command: []byte{0}},
 	}
 	row := string(encodeRow(batch))
-	entries, err := decodeRow(9, "42-1700000000000001", row)
+	entries, err := appendRow(nil, 9, "42-1700000000000001", row)
 	if err != nil || len(entries) != 3 {
 		t.Fatalf("%+v, error %v", entries, err)
 	}
@@ -26,7 +26,7 @@ func TestRow(t *testing.T) {
 			t.Errorf("entry %d is %+v", i, e)
 		}
 	}
-	later, err := decodeRow(9, "42-1700000000000002", row)
+	later, err := appendRow(nil, 9, "42-1700000000000002", row)
 	if err != nil || later[2].At.Sum == entries[2].At.Sum || later[0].At.Sum == later[1].At.Sum {
 		t.Errorf("the sums are %+v and %+v, error %v", entries[2].At, later[2].At, err)
 	}
@@ -38,7 +38,7 @@ func TestRow(t *testing.T) {
 		"another hash":   {"42-1", "\x00" + row[1:]},
 		"another letter": {"42-1", row[:len(row)-1] + "x"},
 	} {
-		if entries, err := decodeRow(9, bad[0], bad[1]); !errors.Is(err, errRow) {
+		if entries, err := appendRow(nil, 9, bad[0], bad[1]); !errors.Is(err, errRow) {
 			t.Errorf("%s: %+v, error %v", name, entries, err)
 		}
 	}

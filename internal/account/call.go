@@ -101,6 +101,27 @@ func (c *Call) Names(all ...*Account) {
 	}
 }
 
+// NameAs notes the model and the accounts of another call, which keeps their charges.
+func (c *Call) NameAs(other *Call) {
+	c.Model = other.Model
+	c.Names()
+	for charge := range other.Charges {
+		if charge.Account() != nil {
+			c.next().Meter = charge.Meter
+		}
+	}
+}
+
+// LimitsSlots reports whether an account that was charged limits the calls in flight.
+func (c *Call) LimitsSlots() bool {
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil && a.LimitsSlots() {
+			return true
+		}
+	}
+	return false
+}
+
 // Account returns the account of a charge; nil for one to a class in it.
 func (c *Charge) Account() *Account {
 	if a := c.Meter.day.of; c.Meter == &a.Meter {

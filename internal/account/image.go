@@ -246,25 +246,27 @@ func (m *Meter) read(r *wire.Reader, a *Account, as *As) {
 	}
 	cut := as.Last.Instant - as.Span
 	at := cut
-	next := func() {
+	next := func() int64 {
 		at += int64(r.UpTo(uint64(max(as.Last.Instant-at, 0))))
+		return at
 	}
+	asked, entries, counts := make([]int64, n), make([]int64, k), make([]tokens.Count, k)
 	for i := 0; i < n && r.Err() == nil; i++ {
-		next()
-		m.requests.Push(at, as.Last.timeAt(at))
-		if together {
-			m.pushTokens(at, as.Last.timeAt(at), readCount(r))
+		if asked[i] = next(); together {
+			entries[i], counts[i] = at, readCount(r)
 		}
 	}
 	at = cut
 	for i := 0; !together && i < k && r.Err() == nil; i++ {
-		next()
-		m.pushTokens(at, as.Last.timeAt(at), readCount(r))
+		entries[i], counts[i] = next(), readCount(r)
 	}
+	if r.Err() != nil {
+		return
+	}
+	m.restore(asked, entries, counts, as.Last.timeAt)
 	if !together && m.isTogether() {
 		r.Fail("requests apart from their tokens")
 	}
-	m.findOldest()
 	m.days = m.day.serial
 	m.setDay(requests, used)
 	m.show()

@@ -156,6 +156,16 @@ func (w *Window) findOldest() {
 	}
 }
 
+// restore makes charges at instants, which are in order, those of an empty window.
+func (w *Window) restore(requests, entries []int64, counts []tokens.Count, timeAt func(instant int64) time.Time) {
+	w.requests.Restore(len(requests), func(i int) (int64, time.Time) { return requests[i], timeAt(requests[i]) })
+	w.tokens.Restore(len(entries), func(i int) (int64, state.Token) {
+		return entries[i], state.Token{Time: timeAt(entries[i]), Count: counts[i].Total(), Input: counts[i].Input}
+	})
+	w.sums.Fill(counts)
+	w.findOldest()
+}
+
 // fill makes copies of entries those of an empty window. Entries from the future count as of now,
 // and counts are clamped to their range, because a program may have made them.
 func (w *Window) fill(requests []time.Time, entries []state.Token, now Now) {

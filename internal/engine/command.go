@@ -59,8 +59,10 @@ var readers = [kindEnd]func(*wire.Reader) Command{
 
 // Decode reads the bytes of one command. It accepts only what Append writes for a command whose
 // numbers are in range.
-func Decode(data []byte) (Command, error) {
-	r := wire.NewReader(data)
+func Decode(data []byte) (Command, error) { return ReadCommand(wire.NewReader(data)) }
+
+// ReadCommand is Decode of what is left of a Reader.
+func ReadCommand(r *wire.Reader) (Command, error) {
 	c := readers[r.UpTo(kindEnd-1)](r)
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("decode command: %w", err)

@@ -50,7 +50,8 @@ func idsOf(calls []*account.Call) []account.ID {
 	return ids
 }
 
-// Digest is a hash of outcomes, each chained to those before it: FNV-1a. Zero is that of none.
+// Digest is a hash of outcomes, each chained to those before it, in the manner of FNV-1a. Zero is
+// that of none.
 type Digest uint64
 
 const (
@@ -73,11 +74,10 @@ func (d Digest) After(o *Outcome) Digest {
 
 func (d Digest) byte(b byte) Digest { return (d ^ Digest(b)) * fnvPrime }
 
+// int takes in a number at once. The shift has its high bits reach the low ones.
 func (d Digest) int(n int64) Digest {
-	for range 8 {
-		d, n = d.byte(byte(n)), n>>8
-	}
-	return d
+	d = (d ^ Digest(n)) * fnvPrime
+	return d ^ d>>32
 }
 
 func (d Digest) string(s string) Digest {

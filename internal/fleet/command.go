@@ -110,24 +110,26 @@ func (c Saved) Append(to []byte) []byte {
 }
 
 // Decode reads the bytes of one command. It accepts only what Append writes.
-func Decode(data []byte) (Command, error) {
-	if len(data) > 0 && data[0] == kindVerb {
-		c, err := engine.Decode(data[1:])
+func Decode(data []byte) (Command, error) { return decode(wire.NewReader(data)) }
+
+func decode(r *wire.Reader) (Command, error) {
+	kind := r.UpTo(kindEnd - 1)
+	if kind == kindVerb && r.Err() == nil {
+		c, err := engine.ReadCommand(r)
 		if err != nil {
 			return nil, err
 		}
 		return Verb{c}, nil
 	}
-	r := wire.NewReader(data)
-	c := read(r)
+	c := read(kind, r)
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("decode command: %w", err)
 	}
 	return c, nil
 }
 
-func read(r *wire.Reader) Command {
-	switch r.UpTo(kindEnd - 1) {
+func read(kind uint64, r *wire.Reader) Command {
+	switch kind {
 	case kindJoin:
 		return Join{Lease: int64(r.UpTo(uint64(LongestLease))), MaxModels: int(r.UpTo(math.MaxInt)), Rules: int(r.UpTo(math.MaxInt32))}
 	case kindAlive:

@@ -8,6 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/store"
+	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
 // State is the state that the entries of a log lead to. It is not safe for concurrent use.
@@ -17,6 +18,7 @@ type State struct {
 	clock   clock
 	members members
 	digest  engine.Digest // of all outcomes
+	reader  wire.Reader   // of commands
 	check   int64         // the instant at which the members are to be looked at again
 }
 
@@ -56,11 +58,17 @@ type Result struct {
 
 // Apply applies the next entry of the log. An entry that is not applied changes nothing.
 func (s *State) Apply(e *store.Entry) Result {
-	c, err := Decode(e.Command)
+	c, err := s.Decode(e.Command)
 	if err != nil {
 		return Result{Kind: Damaged, Now: s.clock.last, Err: err}
 	}
 	return s.ApplyCommand(e, c)
+}
+
+// Decode is Decode for who applies one command after the other.
+func (s *State) Decode(data []byte) (Command, error) {
+	s.reader = *wire.NewReader(data)
+	return decode(&s.reader)
 }
 
 // ApplyCommand is Apply for an entry whose command was decoded.

@@ -16,14 +16,16 @@ type ask struct {
 	n       int64
 	command fleet.Command
 	bytes   []byte
-	fact    *record        // that it tells
-	since   time.Time      // when it was asked first
-	sent    bool           // under its number, so that it may be in the log
-	lined   chan int64     // of one: its number, once its waiter stands in line; nil where nobody asks
-	own     func(*Outcome) // see DoOwn; nil for none
-	owned   bool           // it was called,
-	gone    bool           // or nobody is there any more who wants that
-	done    chan answer    // of one
+	fact    *record       // that it tells
+	since   time.Time     // when it was asked first
+	sent    bool          // under its number, so that it may be in the log
+	lined   chan int64    // of one: its number, once its waiter stands in line; nil where nobody asks
+	own     Owner         // see DoOwn; nil for none
+	owned   bool          // it was called,
+	gone    bool          // or nobody is there any more who wants that
+	is      answer        // once it is answered,
+	done    chan struct{} // and this is of one then
+	over    bool          // it was answered
 }
 
 // answer is what came of an ask.
@@ -47,14 +49,26 @@ type asks struct {
 // inbox are the asks of callers that have no number yet. Callers need no other lock, so that the
 // many do not stand in the way of the one that sends.
 type inbox struct {
-	mu   sync.Mutex
-	asks []*ask
+	mu     sync.Mutex
+	asks   []*ask
+	closed bool // nobody will answer any more
 }
 
-func (in *inbox) add(a *ask) {
+// add reports whether nobody has been told to look for those that are there.
+func (in *inbox) add(a *ask) (first bool, err error) {
 	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.closed {
+		return false, ErrClosed
+	}
 	in.asks = append(in.asks, a)
-	in.mu.Unlock()
+	return len(in.asks) == 1, nil
+}
+
+func (in *inbox) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.closed = true
 }
 
 // take numbers what callers have asked. While the log is away it is decided at once.
@@ -70,8 +84,11 @@ func (r *Replica) take() {
 	}
 }
 
+// usualBytes is how many bytes a command seldom exceeds.
+const usualBytes = 48
+
 func newAsk(c fleet.Command) *ask {
-	return &ask{command: c, bytes: c.Append(nil), since: time.Now(), done: make(chan answer, 1)}
+	return &ask{command: c, bytes: c.Append(make([]byte, 0, usualBytes)), since: time.Now(), done: make(chan struct{}, 1)}
 }
 
 // put numbers a command and has it sent.
@@ -98,9 +115,9 @@ func (r *Replica) settle(a *ask, is answer) {
 
 // answer tells the caller what came of an ask, who may have been told before.
 func (a *ask) answer(is answer) {
-	select {
-	case a.done <- is:
-	default:
+	if !a.over {
+		a.is, a.over = is, true
+		a.done <- struct{}{}
 	}
 }
 
@@ -142,14 +159,16 @@ func (r *Replica) Do(ctx context.Context, c engine.Command) (Outcome, error) {
 	return r.do(ctx, c, nil, nil)
 }
 
-// DoOwn is Do for a command that waits for nothing. own is called with the outcome, and with
-// Options.Lock held, which it need not take for each of those that come together. It is called with
-// nil where an outcome came too late, and again with the next.
-func (r *Replica) DoOwn(c engine.Command, own func(*Outcome)) error {
-	_, err := r.do(r.ctx, c, nil, own)
-	if err != nil && r.ctx.Err() != nil {
-		err = ErrClosed
-	}
+// Owner is told what came of its command, with Options.Lock held. It is told nil where that came
+// too late, and then of the next. It must not keep o.
+type Owner interface {
+	Hear(o *engine.Outcome, alone bool)
+}
+
+// DoOwn is Do for a command that waits for nothing. Its owner need not take Options.Lock, which is
+// taken once for all that come together.
+func (r *Replica) DoOwn(c engine.Command, own Owner) error {
+	_, err := r.do(context.Background(), c, nil, own)
 	return err
 }
 
@@ -159,13 +178,10 @@ func (r *Replica) Wait(ctx context.Context, c engine.Enter, lined func(n int64))
 	return r.do(ctx, c, lined, nil)
 }
 
-func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64), own func(*Outcome)) (Outcome, error) {
+func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64), own Owner) (Outcome, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return Outcome{}, err
-		}
-		if r.ctx.Err() != nil {
-			return Outcome{}, ErrClosed
 		}
 		a := newAsk(fleet.Verb{Command: c})
 		if a.own = own; lined != nil {
@@ -176,14 +192,20 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 			r.tellZones()
 			r.mu.Unlock()
 		}
-		r.inbox.add(a)
-		if poke(r.wake); r.isAlone.Load() { // the sender may wait for the log
+		first, err := r.inbox.add(a)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if first {
+			poke(r.wake)
+		}
+		if r.isAlone.Load() { // the sender may wait for the log
 			r.mu.Lock()
 			r.take()
 			r.mu.Unlock()
 		}
-		is, err := r.hearOf(ctx, a, lined)
-		if err == nil {
+		is := &a.is
+		if err = r.hearOf(ctx, a, lined); err == nil {
 			err = is.err
 		}
 		switch {
@@ -193,17 +215,18 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 			}
 			return Outcome{}, err
 		case is.again:
-		case r.isLate(c, &is):
+		case r.isLate(c, is):
 			r.disown(a)
 			r.giveBack(&is.outcome)
+		case own == nil:
+			return Outcome{is.outcome, is.alone}, nil
 		default:
-			o := Outcome{is.outcome, is.alone}
-			if own != nil && !a.owned {
+			if !a.owned {
 				r.options.Lock.Lock()
-				own(&o)
+				own.Hear(&is.outcome, is.alone)
 				r.options.Lock.Unlock()
 			}
-			return o, nil
+			return Outcome{}, nil
 		}
 	}
 }
@@ -220,7 +243,7 @@ func (r *Replica) giveUp(a *ask) bool {
 func (r *Replica) disown(a *ask) {
 	if a.owned {
 		r.options.Lock.Lock()
-		a.own(nil)
+		a.own.Hear(nil, false)
 		r.options.Lock.Unlock()
 	}
 }
@@ -235,27 +258,27 @@ func (r *Replica) hand(is *result) {
 		return
 	}
 	verb, _ := a.command.(fleet.Verb)
-	if !r.isLate(verb.Command, &answer{outcome: is.Outcome, at: is.Result.Now.Instant}) {
-		o := Outcome{Outcome: is.Outcome}
-		o.Ended = nil
+	if !r.isLateAt(verb.Command, &is.Outcome, is.Result.Now.Instant) {
 		a.owned = true
-		a.own(&o)
+		a.own.Hear(&is.Outcome, false)
 	}
 }
 
 // hearOf waits for the answer to an ask.
-func (r *Replica) hearOf(ctx context.Context, a *ask, lined func(int64)) (answer, error) {
+func (r *Replica) hearOf(ctx context.Context, a *ask, lined func(int64)) error {
+	if ctx.Done() == nil && lined == nil {
+		<-a.done
+		return nil
+	}
 	for {
 		select {
-		case is := <-a.done:
-			return is, nil
+		case <-a.done:
+			return nil
 		case n := <-a.lined:
 			lined(n)
 		case <-ctx.Done():
 			r.abandon(a)
-			return answer{}, ctx.Err()
-		case <-r.ctx.Done():
-			return answer{}, ErrClosed
+			return ctx.Err()
 		}
 	}
 }
@@ -296,7 +319,11 @@ const leastPatience = int64(time.Second)
 // isLate reports whether an answer comes so late that the call would reach its provider when its
 // charge here leaves the window before the provider's.
 func (r *Replica) isLate(c engine.Command, is *answer) bool {
-	if is.alone || len(callsOf(&is.outcome)) == 0 {
+	return !is.alone && r.isLateAt(c, &is.outcome, is.at)
+}
+
+func (r *Replica) isLateAt(c engine.Command, o *engine.Outcome, at int64) bool {
+	if len(callsOf(o)) == 0 {
 		return false
 	}
 	var by *engine.By
@@ -308,7 +335,7 @@ func (r *Replica) isLate(c engine.Command, is *answer) bool {
 	default:
 		return false
 	}
-	return r.clock.expected()-is.at > max(by.Span-account.Minute, leastPatience)
+	return r.clock.expected()-at > max(by.Span-account.Minute, leastPatience)
 }
 
 // callsOf returns the calls that an outcome has made.
@@ -331,9 +358,9 @@ func (r *Replica) abandon(a *ask) {
 	r.mu.Lock()
 	r.take()
 	select {
-	case is := <-a.done: // just now
+	case <-a.done: // just now
 		r.mu.Unlock()
-		r.giveBack(&is.outcome)
+		r.giveBack(&a.is.outcome)
 		return
 	default:
 	}

@@ -117,7 +117,7 @@ func (r *Replica) advance(after store.Position, news *store.News, sent time.Time
 		}
 		entries = entries[n:]
 	}
-	if news.More {
+	if news.More || news.Now == (store.Stamp{}) {
 		return
 	}
 	r.clock.reply(r.state.TimeOf(news.Now), news.Now.Wall, sent)
@@ -136,7 +136,11 @@ type result struct {
 
 // apply applies entries, and hands the outcomes on. It reports whether all of them were applied.
 func (r *Replica) apply(entries []store.Entry) bool {
-	results := make([]result, 0, len(entries))
+	results := r.results[:0]
+	defer func() {
+		clear(results)
+		r.results = results
+	}()
 	r.options.Lock.Lock()
 	for i := range entries {
 		is, err := r.applyOne(&entries[i])
@@ -146,8 +150,8 @@ func (r *Replica) apply(entries []store.Entry) bool {
 			r.poison(&entries[i], err)
 			return false
 		}
-		r.hand(&is)
 		results = append(results, is)
+		r.hand(&results[len(results)-1])
 		r.at = entries[i].At
 		r.digests.add(r.at.Seq, r.state.Digest())
 	}
@@ -167,7 +171,7 @@ func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
 		}
 	}()
 	is.Entry = e
-	c, err := fleet.Decode(e.Command)
+	c, err := r.state.Decode(e.Command)
 	if err != nil {
 		is.Result = fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: err}
 		return is, nil
@@ -193,9 +197,10 @@ func (r *Replica) settledBy(c fleet.Command) *engine.Charged {
 	if call == nil {
 		return nil
 	}
-	fact := recordOf(call).tell(r.state.Now().Instant)
+	fact := &r.settled
+	*fact = factOf(call, r.state.Now().Instant)
 	fact.Open, fact.Hold, fact.How, fact.Used, fact.Cost = false, 0, settle.How, settle.Used, settle.Cost
-	return &fact
+	return fact
 }
 
 // finish hands on what came of entries.

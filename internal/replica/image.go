@@ -9,16 +9,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-// leastVolume is how many bytes of entries there are between two images at least. More of them are
-// due behind a larger image, so that images cost as much as entries at most.
-const leastVolume = 64 << 10
+// How many bytes of entries there are between two images at least, and for each byte of the image:
+// to read and to write that costs little beside applying them.
+const (
+	leastVolume   = 128 << 10
+	volumeOfImage = 2
+)
 
 // saveAgain is how long after one that failed another image is made.
 const saveAgain = 10 * time.Second
 
 // saveImage has an image made, if one is due: the elder a member, the sooner it is its turn.
 func (r *Replica) saveImage() {
-	due := max(leastVolume, r.imageSize)
+	due := max(leastVolume, volumeOfImage*r.imageSize)
 	if r.saving || r.volume < due+due/4*r.rank() {
 		return
 	}

@@ -127,7 +127,7 @@ func (r *Replica) takeOver(s *fleet.State, at store.Position, lost bool) {
 		if r.life.lostAt == 0 {
 			r.life.lostAt = r.clock.expected()
 		}
-		r.life.journal.bytes = append(r.life.journal.bytes, r.journal.bytes...)
+		r.life.journal.pages = append(r.life.journal.pages, r.journal.pages...)
 		r.journal = journal{}
 	}
 	if r.status == cutOff {

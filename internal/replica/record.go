@@ -21,22 +21,34 @@ type record struct {
 
 // recordOf returns what the engine knows of an open call.
 func recordOf(c *account.Call) *record {
+	return &record{fact: factOf(c, c.At.Instant), at: c.At.Instant, holdUntil: c.HoldUntil}
+}
+
+// factOf returns an open call as a fact at an instant.
+func factOf(c *account.Call, instant int64) engine.Charged {
 	name := engine.Name{Asked: c.Asked, Counted: c.Asked}
 	if c.Model != nil {
 		name.Counted = c.Model.Name
 	}
-	return &record{
-		fact: engine.Charged{ID: c.ID, Name: name, Tokens: c.Tokens, Most: c.Most, Class: c.Class, Open: true},
-		at:   c.At.Instant, holdUntil: c.HoldUntil,
+	return engine.Charged{
+		ID: c.ID, Name: name, Tokens: c.Tokens, Most: c.Most, Class: c.Class, Open: true,
+		Ago: max(instant-c.At.Instant, 0), Hold: holdOf(c.HoldUntil, instant),
 	}
+}
+
+// holdOf returns how long a call is held yet that expires at an instant; 0 for one that does not.
+func holdOf(until, instant int64) int64 {
+	if until == 0 {
+		return 0
+	}
+	return max(until-instant, 1)
 }
 
 // tell returns the fact as it is at an instant.
 func (k *record) tell(instant int64) engine.Charged {
 	c := k.fact
-	c.Ago = max(instant-k.at, 0)
-	if c.Open && k.holdUntil > 0 {
-		c.Hold = max(k.holdUntil-instant, 1)
+	if c.Ago, c.Hold = max(instant-k.at, 0), 0; c.Open {
+		c.Hold = holdOf(k.holdUntil, instant)
 	}
 	return c
 }
@@ -49,25 +61,35 @@ func (k *record) end(c engine.Settle) {
 // journal is what was applied within a window, as bytes, to be told where a log was lost. An entry
 // is known to a log that has heard its process say a number as great.
 type journal struct {
-	bytes  []byte
-	before int // bytes of what is older than half a window, and of
-	half   int64
+	pages []page // the last is written to
+	slot  int    // of the size of the command that was begun
 }
+
+// page is a part of a journal.
+type page struct {
+	bytes []byte
+	last  int64 // the instant of its last entry
+}
+
+// In bytes: of a page, and what an entry seldom exceeds.
+const (
+	pageSize  = 64 << 10
+	usualFact = 256
+)
 
 // note adds what an entry has brought about. ended is the call that it has settled.
 func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ended *engine.Charged) {
-	add := func(c engine.Command) { j.add(process, n, r.Now.Instant, c) }
-	for _, id := range r.Outcome.Calls {
-		if c := e.Call(id); c != nil {
-			add(recordOf(c).tell(r.Now.Instant))
-		}
-	}
-	for i := range r.Outcome.Ended {
-		for _, id := range r.Outcome.Ended[i].Calls {
+	at := r.Now.Instant
+	facts := func(of []account.ID) {
+		for _, id := range of {
 			if c := e.Call(id); c != nil {
-				add(recordOf(c).tell(r.Now.Instant))
+				j.end(factOf(c, at).Append(j.begin(process, n, at)))
 			}
 		}
+	}
+	facts(r.Outcome.Calls)
+	for i := range r.Outcome.Ended {
+		facts(r.Outcome.Ended[i].Calls)
 	}
 	verb, is := r.Command.(fleet.Verb)
 	if !is || r.Outcome.Ignored {
@@ -76,13 +98,13 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 	switch c := verb.Command.(type) {
 	case engine.Settle:
 		if ended != nil {
-			add(*ended)
+			j.end(ended.Append(j.begin(process, n, at)))
 		}
 	case engine.Record:
-		add(recorded(&c, process, n))
+		j.end(recorded(&c, process, n).Append(j.begin(process, n, at)))
 	case engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
 	default:
-		add(c)
+		j.end(c.Append(j.begin(process, n, at)))
 	}
 }
 
@@ -91,42 +113,43 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 	return engine.Charged{ID: account.ID{Process: process, N: n}, Name: c.Name, Tokens: c.Used, Used: c.Used, Most: c.Cost, Cost: c.Cost}
 }
 
-func (j *journal) add(process, n, at int64, c engine.Command) {
-	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(j.bytes, process), n), at)
-	size := len(b)
-	b = c.Append(append(b, 0, 0, 0, 0))
-	binary.BigEndian.PutUint32(b[size:], uint32(len(b)-size-4))
-	j.bytes = b
+// begin begins a command of an entry. It returns the bytes to append it to, which end gets.
+func (j *journal) begin(process, n, at int64) []byte {
+	if last := len(j.pages) - 1; last < 0 || len(j.pages[last].bytes) >= pageSize-usualFact {
+		j.pages = append(j.pages, page{bytes: make([]byte, 0, pageSize)})
+	}
+	p := &j.pages[len(j.pages)-1]
+	p.last = at
+	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(p.bytes, process), n), at)
+	j.slot = len(b)
+	return append(b, 0, 0, 0, 0)
 }
 
-// forget forgets, a half at a time, what was applied more than a window before an instant.
+func (j *journal) end(b []byte) {
+	binary.BigEndian.PutUint32(b[j.slot:], uint32(len(b)-j.slot-4))
+	j.pages[len(j.pages)-1].bytes = b
+}
+
+// forget forgets the pages of what was applied more than a window before an instant.
 func (j *journal) forget(instant, window int64) {
-	if instant-j.half < window {
-		return
+	old := 0
+	for old < len(j.pages) && j.pages[old].last < instant-window {
+		old++
 	}
-	j.bytes = append([]byte(nil), j.bytes[j.before:]...)
-	j.before, j.half = len(j.bytes), instant
+	j.pages = slices.Delete(j.pages, 0, old)
 }
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
 // facts.
 func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
 	var facts []engine.Charged
-	for rest := j.bytes; len(rest) > 0; {
-		var process, n, at int64
-		for _, to := range [...]*int64{&process, &n, &at} {
-			value, size := binary.Varint(rest)
-			*to, rest = value, rest[size:]
-		}
-		size := binary.BigEndian.Uint32(rest)
-		data := rest[4 : 4+size]
-		rest = rest[4+size:]
+	add := func(process, n, at int64, data []byte) {
 		if at < cut || heard(process, n) {
-			continue
+			return
 		}
 		c, err := engine.Decode(data)
 		if err != nil {
-			continue // out of range, so nobody could apply it
+			return // out of range, so nobody could apply it
 		}
 		if fact, is := c.(engine.Charged); is {
 			facts = append(facts, older(fact, max(instant-at, 0)))
@@ -134,11 +157,28 @@ func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64)
 			commands = append(commands, c)
 		}
 	}
+	for i := range j.pages {
+		j.pages[i].entries(add)
+	}
 	slices.SortStableFunc(facts, compareFacts)
 	for _, c := range facts {
 		commands = append(commands, c)
 	}
 	return commands
+}
+
+// entries visits the commands of a page.
+func (p *page) entries(visit func(process, n, at int64, command []byte)) {
+	for rest := p.bytes; len(rest) > 0; {
+		var process, n, at int64
+		for _, to := range [...]*int64{&process, &n, &at} {
+			value, size := binary.Varint(rest)
+			*to, rest = value, rest[size:]
+		}
+		size := binary.BigEndian.Uint32(rest)
+		visit(process, n, at, rest[4:4+size])
+		rest = rest[4+size:]
+	}
 }
 
 // older returns a fact as it is after a time.

@@ -109,9 +109,11 @@ type Replica struct {
 	life      life
 	reads     reads
 	poisoned  poisoned
-	volume    int  // bytes of the entries since the last image
-	saving    bool // an image is being made
-	imageSize int  // of the last one made here
+	results   []result       // of the entries that are being applied
+	settled   engine.Charged // see settledBy
+	volume    int            // bytes of the entries since the last image
+	saving    bool           // an image is being made
+	imageSize int            // of the last one made here
 }
 
 // Open joins those that share a log. It returns once the process knows what time it is there, and
@@ -203,6 +205,7 @@ func (r *Replica) Err() error {
 func (r *Replica) Close(ctx context.Context) error {
 	r.mu.Lock()
 	var a *ask
+	r.inbox.close()
 	r.take()
 	for _, is := range r.asks.open() {
 		is.answer(answer{err: ErrClosed})

@@ -91,8 +91,10 @@ func (p *process) do(ctx context.Context, c engine.Command) (engine.Outcome, err
 		p.r.decideAlone(a)
 	}
 	p.r.mu.Unlock()
-	is, err := p.r.hearOf(ctx, a, nil)
-	return is.outcome, err
+	if err := p.r.hearOf(ctx, a, nil); err != nil {
+		return engine.Outcome{}, err
+	}
+	return a.is.outcome, nil
 }
 
 // Each rule guards against something: without it, runs break that hold with it.

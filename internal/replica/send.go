@@ -101,6 +101,7 @@ func (r *Replica) batch() (batch []store.Entry, flying []*ask, after store.Posit
 	flying = r.asks.queue[:n:n]
 	r.asks.queue = r.asks.queue[n:]
 	expect := r.clock.expected()
+	batch = make([]store.Entry, 0, n)
 	for _, a := range flying {
 		a.sent = true
 		batch = append(batch, store.Entry{Process: r.process, N: a.n, Expect: expect, Command: a.bytes})

@@ -166,3 +166,17 @@ func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 	q.vals.fill(vals)
 	q.found = int64(len(vals))
 }
+
+// Restore makes n entries those of an empty queue, whose instants are in order. It leaves as much
+// room as Fill.
+func (q *Queue[T]) Restore(n int, entry func(i int) (at int64, v T)) {
+	if n == 0 {
+		return
+	}
+	at, vals := Room[int64](roomFor(n))[:n], Room[T](roomFor(n))[:n]
+	for i := range n {
+		at[i], vals[i] = entry(i)
+	}
+	q.at.fill(at)
+	q.vals.fill(vals)
+}

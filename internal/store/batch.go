@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // batchVersion is the first byte of a batch.
@@ -35,7 +36,10 @@ var errBatch = errors.New("malformed batch")
 
 // DecodeBatch is the reverse of EncodeBatch. It refuses what EncodeBatch cannot have made. The
 // commands are parts of b.
-func DecodeBatch(b []byte) ([]Entry, error) {
+func DecodeBatch(b []byte) ([]Entry, error) { return AppendBatch(nil, b) }
+
+// AppendBatch appends what DecodeBatch returns.
+func AppendBatch(entries []Entry, b []byte) ([]Entry, error) {
 	if len(b) == 0 || b[0] != batchVersion {
 		return nil, fmt.Errorf("%w: not of version %d", errBatch, batchVersion)
 	}
@@ -44,14 +48,14 @@ func DecodeBatch(b []byte) ([]Entry, error) {
 	if count > uint64(len(d.left))/4 { // an entry has four bytes at least
 		return nil, fmt.Errorf("%w: %d entries in %d bytes", errBatch, count, len(b))
 	}
-	entries := make([]Entry, count)
+	entries = slices.Grow(entries, int(count))
 	var last Entry
-	for i := range entries {
-		e := Entry{
-			Process: last.Process + d.varint(), N: last.N + d.varint(), Expect: last.Expect + d.varint(),
-		}
-		e.Command = d.bytes(d.uvarint())
-		entries[i], last = e, e
+	for range count {
+		last.Process += d.varint()
+		last.N += d.varint()
+		last.Expect += d.varint()
+		last.Command = d.bytes(d.uvarint())
+		entries = append(entries, last)
 	}
 	if d.broken || len(d.left) > 0 || count == 0 {
 		return nil, fmt.Errorf("%w: %d entries in %d bytes", errBatch, count, len(b))

@@ -58,7 +58,8 @@ type Log interface {
 
 	// Read returns the first page behind after. If there is none it waits for it, for at most wait,
 	// and returns News without entries then. The store may hold back news for gather, so that they
-	// come in fewer pages: zero asks for each at once.
+	// come in fewer pages: zero asks for each at once. It may also return the zero News after that:
+	// there are entries, and the reader may know them by its appends, so it is to ask again.
 	//
 	// Append and Read return ErrTrimmed or ErrLost where after is no place to read from. They
 	// accept the place of each entry that is there, of the newest image and of the one before.
