@@ -202,7 +202,7 @@ func (s *Statements) ReadSnapshot() (*state.Snapshot, error) {
 // charges are what the database has of the minute of one model.
 type charges struct {
 	requests []time.Time
-	tokens   state.TokenList
+	tokens   []state.Token
 }
 
 // readCharges reads the charges of all models. It makes no string for the name of a model

@@ -14,21 +14,6 @@ type Token struct {
 	Input int
 }
 
-// Tokens is a list of tokens as its owner stores it, so that nobody has to copy it.
-type Tokens interface {
-	Len() int
-	At(i int) Token
-}
-
-// TokenList is Tokens that are stored as such.
-type TokenList []Token
-
-// Len returns how many there are.
-func (l TokenList) Len() int { return len(l) }
-
-// At returns the i-th of them.
-func (l TokenList) At(i int) Token { return l[i] }
-
 // CheckInput refuses more input tokens than there are tokens: no version wrote that, as
 // none wrote a negative count.
 func (t Token) CheckInput() error {
@@ -41,18 +26,10 @@ func (t Token) CheckInput() error {
 // Usage is the usage of a model: the charges of the minute, oldest first, and the day.
 type Usage struct {
 	Requests  []time.Time
-	Tokens    Tokens // nil for none
+	Tokens    []Token
 	DayStart  time.Time
 	DayCount  int // requests since DayStart
 	DayTokens int // tokens since DayStart
-}
-
-// TokenCount returns how many token entries there are.
-func (u *Usage) TokenCount() int {
-	if u.Tokens == nil {
-		return 0
-	}
-	return u.Tokens.Len()
 }
 
 // Day returns the day as databases store it.
