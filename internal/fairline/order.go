@@ -94,20 +94,17 @@ func (l *Line[W]) Leads(c Class) bool {
 type Progress struct {
 	virtual [2]int64
 	passed  int
-	classes map[string]served
+	starts  map[string]int64 // of the classes
 }
-
-// served is how far a class has been served.
-type served struct{ start, turn int64 }
 
 // Progress returns how far the classes have been served.
 func (l *Line[W]) Progress() (p Progress) {
 	if l.in == nil {
 		return p
 	}
-	p = Progress{virtual: l.in.virtual, passed: l.in.passed, classes: make(map[string]served)}
+	p = Progress{virtual: l.in.virtual, passed: l.in.passed, starts: make(map[string]int64)}
 	for _, k := range l.in.classes {
-		p.classes[k.Name] = served{k.start, k.turn}
+		p.starts[k.Name] = k.start
 	}
 	return p
 }
@@ -118,8 +115,8 @@ func (l *Line[W]) Resume(p Progress, classOf func(name string) Class) {
 		return
 	}
 	l.in.virtual, l.in.passed = p.virtual, p.passed
-	for _, name := range slices.Sorted(maps.Keys(p.classes)) {
-		is, k := p.classes[name], l.find(name)
+	for _, name := range slices.Sorted(maps.Keys(p.starts)) {
+		k := l.find(name)
 		if k == nil {
 			c := classOf(name)
 			if c.Name != name {
@@ -127,7 +124,7 @@ func (l *Line[W]) Resume(p Progress, classOf func(name string) Class) {
 			}
 			k = l.of(c)
 		}
-		k.start, k.turn = is.start, is.turn
+		k.start = p.starts[name]
 	}
 }
 

@@ -108,7 +108,7 @@ func (l *Lines) join(c *Candidate) {
 	class := l.classOf(c.Class)
 	for i := range c.Items {
 		g := l.lineOf(c.Items[i].Account)
-		p := place{line: g, entry: g.queue.PushAsleep(c, class.Class, c.Flow, 0)}
+		p := place{line: g, entry: g.queue.PushAsleep(c, class.Class, c.Flow)}
 		if !g.isPool && !l.asleep[c.Waiter.ID.Process] {
 			g.queue.Wake(p.entry)
 		}
