@@ -33,14 +33,20 @@ func isAnswer(err error) (is, passes bool) {
 // moment.
 func try[T any](ctx context.Context, l *Log, most time.Duration, f func(context.Context) (T, error)) (value T, passes bool, err error) {
 	value, err = within(ctx, most, l.crew, f)
+	passes, err = l.review(ctx, err)
+	return value, passes, err
+}
+
+// review returns the error of a call that was made once, as try does.
+func (l *Log) review(ctx context.Context, err error) (passes bool, told error) {
 	if err == nil {
-		return value, false, nil
+		return false, nil
 	}
 	answered, passes := isAnswer(err)
 	if !answered || passes {
 		l.store.reroute()
 	}
-	return value, passes, l.store.explain(ctx, err)
+	return passes, l.store.explain(ctx, err)
 }
 
 // ask calls f for one step of an operation that changes nothing which anybody sees. Answers that

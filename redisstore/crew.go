@@ -46,6 +46,16 @@ func (c *crew) work(worker chan func()) {
 	}
 }
 
+// until calls f with a context that ends when most has gone by, at the latest.
+func until[T any](ctx context.Context, most time.Duration, f func(context.Context) (T, error)) (T, error) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > most {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
+	}
+	return f(ctx)
+}
+
 // within calls f, and returns when most has gone by, ctx has ended or the crew was closed, at the
 // latest. f may go on then: go-redis heeds the deadline of a context at best, and never its end.
 func within[T any](ctx context.Context, most time.Duration, c *crew, f func(context.Context) (T, error)) (T, error) {

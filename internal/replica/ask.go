@@ -196,13 +196,15 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 		if err != nil {
 			return Outcome{}, err
 		}
-		if first {
-			poke(r.wake)
-		}
-		if r.isAlone.Load() { // the sender may wait for the log
+		switch {
+		case r.isAlone.Load(): // the sender may wait for the log
 			r.mu.Lock()
 			r.take()
 			r.mu.Unlock()
+		case first && ctx.Done() == nil:
+			r.sendNow()
+		case first:
+			poke(r.wake)
 		}
 		is := &a.is
 		if err = r.hearOf(ctx, a, lined); err == nil {

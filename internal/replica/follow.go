@@ -228,7 +228,7 @@ func (r *Replica) finish(results []result) {
 		r.atHome()
 		r.poisoned.row = 0
 		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
-		r.change()
+		r.progress()
 	}
 }
 

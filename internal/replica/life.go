@@ -16,6 +16,7 @@ const (
 	round      = 100 * time.Millisecond // of silence, in which another one would have spoken
 	stagger    = 75 * time.Millisecond  // between those that would say the same, by age
 	tickAgain  = time.Millisecond       // the least between two ticks of one process
+	lookAgain  = time.Millisecond       // what changes within that needs one look, where nobody waits
 	waitsSay   = time.Second            // how often one says that it lives that has waiters,
 	idleSays   = 10 * time.Minute       // or nothing
 	zonesAgain = time.Minute            // between two looks for a zone that this machine does not know
@@ -149,6 +150,9 @@ func (r *Replica) keep() {
 		select {
 		case <-timer.C:
 		case <-r.look:
+			if !r.hasWaiters() {
+				r.pause(lookAgain)
+			}
 		case <-r.ctx.Done():
 			return
 		}
@@ -227,6 +231,12 @@ func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 }
 
 func (r *Replica) waits() bool { return len(r.asks.lined) > 0 }
+
+func (r *Replica) hasWaiters() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waits()
+}
 
 // tick has what is due happen, if waiters of this process may be served by it, or its calls expire:
 // at once where the next is one of its own, after a silence otherwise.

@@ -86,6 +86,8 @@ type Replica struct {
 	inbox      inbox
 	zonedUntil atomic.Int64 // the wall time up to which the days of all zones are known
 
+	turn sync.Mutex // of the one that appends, which may take mu
+
 	mu        sync.Mutex
 	state     *fleet.State
 	at        store.Position // of the last entry applied, or of the image
@@ -178,9 +180,14 @@ func (r *Replica) await(ctx context.Context, is func() bool) error {
 
 // change tells those that wait for something.
 func (r *Replica) change() {
+	r.progress()
+	poke(r.wake)
+}
+
+// progress is change where nothing is to be sent because of it.
+func (r *Replica) progress() {
 	close(r.changed)
 	r.changed = make(chan struct{})
-	poke(r.wake)
 	poke(r.look)
 }
 

@@ -16,41 +16,74 @@ const (
 
 // send appends what is asked, a batch at a time, until the replica is closed.
 func (r *Replica) send() {
-	for {
-		batch, flying, after := r.batch()
-		if len(batch) == 0 {
-			select {
-			case <-r.wake:
-				continue
-			case <-r.ctx.Done():
-				return
-			}
-		}
-		ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
-		sent := time.Now()
-		doubt := time.AfterFunc(r.timeout/2, func() { r.probe(ctx) })
-		news, err := r.log.Append(ctx, after, batch)
-		if doubt.Stop() && isFailure(err) {
-			r.probe(ctx)
-		}
-		cancel()
-		if r.options.Sent != nil {
-			r.options.Sent(sent, err)
-		}
-		if err != nil {
-			r.unsent(flying, sent, err)
-		}
-		r.hear(after, news, err, sent)
-		if len(batch) > 1 {
-			runtime.Gosched() // those that were answered ask again, and come together once more
-		}
-		if isFailure(err) {
+	for r.ctx.Err() == nil {
+		if isFailure(r.sendAll()) {
 			r.pause(r.resendAfter())
+			continue
 		}
-		if r.ctx.Err() != nil {
-			return
+		select {
+		case <-r.wake:
+		case <-r.ctx.Done():
 		}
 	}
+}
+
+// sendAll appends until there is nothing to be sent. It keeps the turn as long as commands come
+// together: those that were answered ask again, and come together once more.
+func (r *Replica) sendAll() error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	for r.ctx.Err() == nil {
+		n, err := r.sendBatch()
+		if n == 0 || isFailure(err) {
+			return err
+		}
+		if n > 1 {
+			runtime.Gosched()
+		}
+	}
+	return nil
+}
+
+// sendNow has what is asked appended. If nothing is under way this goroutine does it: to wake
+// another one, and to be woken, takes as long as a near store.
+func (r *Replica) sendNow() {
+	if !r.turn.TryLock() {
+		poke(r.wake)
+		return
+	}
+	_, err := r.sendBatch()
+	r.turn.Unlock()
+	r.mu.Lock()
+	more := len(r.asks.queue) > 0
+	r.mu.Unlock()
+	if more || err != nil {
+		poke(r.wake)
+	}
+}
+
+// sendBatch appends a batch, and returns of how many commands. Whoever calls it has the turn.
+func (r *Replica) sendBatch() (n int, err error) {
+	batch, flying, after := r.batch()
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
+	defer cancel()
+	sent := time.Now()
+	doubt := time.AfterFunc(r.timeout/2, func() { r.probe(ctx) })
+	news, err := r.log.Append(ctx, after, batch)
+	if doubt.Stop() && isFailure(err) {
+		r.probe(ctx)
+	}
+	if r.options.Sent != nil {
+		r.options.Sent(sent, err)
+	}
+	if err != nil {
+		r.unsent(flying, sent, err)
+	}
+	r.hear(after, news, err, sent)
+	return len(batch), err
 }
 
 // isFailure reports whether an append has no answer.
