@@ -350,7 +350,7 @@ func (cfg *Config) validate() error {
 	if err := validatePrices(cfg.Prices); err != nil {
 		return fmt.Errorf("field Prices: %w", err)
 	}
-	return validateQuotas(cfg.Quotas)
+	return state.ValidateAll(storedQuotas(cfg.Quotas))
 }
 
 // ReadConfig reads a Config from YAML, in which each field has its name in snake case, such as

@@ -66,20 +66,17 @@ var importRules = map[string][]string{
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
-	"internal/fairline": {
-		modulePath + "/internal/eviction", modulePath + "/internal/state", modulePath + "/internal/wire",
-	},
+	"internal/fairline": {modulePath + "/internal/wire"},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
+	"internal/cooldown": {},
 	"internal/explain": {
 		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money",
 	},
 	"internal/durationtext": {modulePath + "/internal/errtext"},
 	"internal/errtext":      {},
-	"internal/eviction":     {},
 	"internal/external":     {modulePath + "/internal/state"},
 	"internal/reporter": {
 		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
@@ -103,9 +100,6 @@ var importRules = map[string][]string{
 	"internal/audit":          {modulePath + "/internal/tokens", modulePath + "/money"},
 	"internal/pricing": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
-	},
-	"internal/spend": {
-		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/money",
 	},
 	"internal/fleet": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",

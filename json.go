@@ -2,8 +2,6 @@ package ratelimit
 
 import (
 	"encoding/json"
-	"fmt"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/durationtext"
 )
@@ -54,7 +52,7 @@ func (q ModelQuota) MarshalJSON() ([]byte, error) {
 func (q *ModelQuota) UnmarshalJSON(data []byte) (err error) {
 	is := *q
 	from := quotaJSON{(*quotaFields)(&is), durationtext.Format(q.Burst)}
-	return decodeJSON(data, "quota", &from, "burst", &from.Burst, &is.Burst, func() { *q = is })
+	return durationtext.Decode(data, "quota", &from, "burst", &from.Burst, &is.Burst, func() { *q = is })
 }
 
 // MarshalJSON returns an object with the fields of the decision. RetryAfter is a text, such as
@@ -67,7 +65,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 func (d *Decision) UnmarshalJSON(data []byte) (err error) {
 	is := *d
 	from := decisionJSON{(*decisionFields)(&is), durationtext.Format(d.RetryAfter)}
-	return decodeJSON(data, "decision", &from, "retry_after", &from.RetryAfter, &is.RetryAfter, func() { *d = is })
+	return durationtext.Decode(data, "decision", &from, "retry_after", &from.RetryAfter, &is.RetryAfter, func() { *d = is })
 }
 
 // MarshalJSON returns an object with the fields of the explanation. OldestOpen is a text, such as
@@ -80,7 +78,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 func (e *Explanation) UnmarshalJSON(data []byte) (err error) {
 	is := *e
 	from := explainJSON{(*explainFields)(&is), durationtext.Format(e.OldestOpen)}
-	return decodeJSON(data, "explanation", &from, "oldest_open", &from.OldestOpen, &is.OldestOpen, func() { *e = is })
+	return durationtext.Decode(data, "explanation", &from, "oldest_open", &from.OldestOpen, &is.OldestOpen, func() { *e = is })
 }
 
 // MarshalJSON returns an object with the fields of the waiter. Waited is a text, such as "1.5s",
@@ -93,7 +91,7 @@ func (w Waiter) MarshalJSON() ([]byte, error) {
 func (w *Waiter) UnmarshalJSON(data []byte) (err error) {
 	is := *w
 	from := waiterJSON{(*waiterFields)(&is), durationtext.Format(w.Waited)}
-	return decodeJSON(data, "waiter", &from, "waited", &from.Waited, &is.Waited, func() { *w = is })
+	return durationtext.Decode(data, "waiter", &from, "waited", &from.Waited, &is.Waited, func() { *w = is })
 }
 
 // MarshalJSON returns an object with the fields of the refusal. RetryAfter is a text, such as
@@ -106,18 +104,5 @@ func (r Refused) MarshalJSON() ([]byte, error) {
 func (r *Refused) UnmarshalJSON(data []byte) (err error) {
 	is := *r
 	from := refusedJSON{(*refusedFields)(&is), durationtext.Format(r.RetryAfter)}
-	return decodeJSON(data, "refusal", &from, "retry_after", &from.RetryAfter, &is.RetryAfter, func() { *r = is })
-}
-
-// decodeJSON decodes an object of the kind what into from, and the duration in its key, whose text
-// is at text, into into. Where both succeed it calls take.
-func decodeJSON(data []byte, what string, from any, key string, text *string, into *time.Duration, take func()) (err error) {
-	if err = json.Unmarshal(data, from); err == nil {
-		*into, err = durationtext.Parse(key, *text)
-	}
-	if err != nil {
-		return fmt.Errorf("decode %s: %w", what, err)
-	}
-	take()
-	return nil
+	return durationtext.Decode(data, "refusal", &from, "retry_after", &from.RetryAfter, &is.RetryAfter, func() { *r = is })
 }

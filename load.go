@@ -55,7 +55,7 @@ func (l loading) prepare() []*loadedUsage {
 	all := make([]*loadedUsage, 0, len(l.Usage))
 	for name, u := range l.Usage {
 		is := &loadedUsage{name: name, usage: &UsageStats{DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens}}
-		is.Prepared = account.Prepare(u.Requests, tokensOf(u), now)
+		is.Prepared = account.Prepare(u.Requests, u.Tokens, now)
 		all = append(all, is)
 	}
 	usedAt := func(u *loadedUsage) int64 {
@@ -68,18 +68,6 @@ func (l loading) prepare() []*loadedUsage {
 		return cmp.Or(cmp.Compare(usedAt(a), usedAt(b)), cmp.Compare(a.name, b.name))
 	})
 	return all
-}
-
-// tokensOf returns the tokens of a usage.
-func tokensOf(u *state.Usage) []state.Token {
-	if list, ok := u.Tokens.(state.TokenList); ok {
-		return list
-	}
-	entries := make([]state.Token, u.TokenCount())
-	for i := range entries {
-		entries[i] = u.Tokens.At(i)
-	}
-	return entries
 }
 
 // takeQuotas takes over the quotas and the pools of a file, below those that the program said: by

@@ -6,7 +6,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -52,6 +51,6 @@ func (s *storage) loadSpendLocked(rl *RateLimiter, name string, is state.Spend, 
 		is = state.Spend{}
 	}
 	if is != (state.Spend{}) || a != nil && a.Spend != nil {
-		rl.engine.LoadSpend(name, is, spend.Since(spent, s.spent)[name], now)
+		rl.engine.LoadSpend(name, is, state.SpendSince(spent, s.spent)[name], now)
 	}
 }

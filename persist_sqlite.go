@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
@@ -78,7 +77,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	err := s.db.Store(&sqlitestate.Update{
 		Quotas: f.Quotas, Said: f.Said, Supplied: supplied, Cooldowns: is.Cooldowns, Changes: s.models.Changes(),
 		Answers: rl.answers.All(), Found: is.Found, Pools: f.Pools,
-		Spend: spend.Since(is.Spend, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
+		Spend: state.SpendSince(is.Spend, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	if s.end(rl, err == nil); err == nil {
 		rl.storage.spent = is.Spend

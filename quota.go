@@ -82,10 +82,6 @@ func (q ModelQuota) validate(model string) error {
 	return is.Validate(model)
 }
 
-func validateQuotas(quotas map[string]ModelQuota) error {
-	return state.ValidateAll(storedQuotas(quotas))
-}
-
 // SetQuota sets the quota of one model; of an alias (Config.Aliases), that of what it stands for.
 // Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
 // over the account's limits, files and profiles. The zero quota makes the model unlimited. With an
@@ -241,4 +237,16 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	rl.addProfileLocked(&profile, now)
 	rl.changedNowLocked()
 	rl.leaveLocked(now)
+}
+
+// ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in
+// the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the
+// corrections applies again, and a model that had none has none. Aliases and MatchVersions apply.
+//
+// Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
+func (rl *RateLimiter) ForgetLearned(model string) {
+	if model != "" {
+		model = rl.CountedAs(model)
+	}
+	rl.say(byProgram, engine.ForgetLearned{Counted: model})
 }

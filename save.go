@@ -115,7 +115,7 @@ func (m *marks) loaded(saved int, of account.Mark) { *m = marks{last: mark{saved
 // storedUsage returns the usage of an account as files have it. It shares the slices.
 func storedUsage(u *account.Usage) *state.Usage {
 	return &state.Usage{
-		Requests: u.Requests, Tokens: state.TokenList(u.Tokens),
+		Requests: u.Requests, Tokens: u.Tokens,
 		DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens,
 	}
 }

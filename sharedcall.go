@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
@@ -291,21 +289,6 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 	return rs
 }
 
-// endLocked has the end of a call of this limiter sent. It is told of when that is known.
-func (s *shared) endLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
-	c.Cost = cost
-	s.putLocked(engine.Settle{ID: c.ID, How: how, Used: used, Cost: cost})
-	s.next.ends = append(s.next.ends, ending{c, how, used, now})
-}
-
-// lostLocked ends a call whose reservation is garbage, and that must not be sent now: the next send
-// does it.
-func (s *shared) lostLocked(c *account.Call) {
-	c.Ended = true
-	delete(s.calls, c.ID)
-	s.putLocked(engine.Settle{ID: c.ID, How: account.Lost})
-}
-
 // expiredLocked notes that a call has ended by itself.
 func (s *shared) expiredLocked(id account.ID, how account.How, now account.Now) {
 	c := s.calls[id]
@@ -315,58 +298,6 @@ func (s *shared) expiredLocked(id account.ID, how account.How, now account.Now) 
 	s.rl.teller.postRLocked(s.rl.endedLocked(c, how, c.Tokens, now))
 	c.Ended = true
 	delete(s.calls, id)
-}
-
-// record is RecordUsage.
-func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
-	rl := s.rl
-	rl.mu.Lock()
-	_, t := rl.enterLocked(model)
-	closed := rl.closed
-	rl.meetLocked(&t)
-	cost := rl.costRLocked(&t, used, bill)
-	rl.mu.Unlock()
-	if closed {
-		return
-	}
-	c := engine.Record{Name: engine.Name{Asked: t.Asked, Counted: t.Counted}, Span: rl.span(), Used: used, Cost: cost}
-	o, err := s.replica.Do(background, c)
-	if err != nil {
-		return
-	}
-	rl.mu.Lock()
-	_, t = rl.enterLocked(model)
-	rl.auditRecordedLocked(&t, o.Done, used, cost)
-	rl.mu.Unlock()
-	rl.teller.recorded(model, used, cost)
-}
-
-// All processes hear each report on a model: so this one sends one in reportEvery, and a few that
-// come together.
-const (
-	reportEvery    = int64(500 * time.Millisecond)
-	reportsAtATime = 10
-)
-
-// observeLocked has a report sent, unless there were many of late.
-func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.Now) {
-	if r.Limits == (observation.Limits{}) {
-		return
-	}
-	if a := t.Account; a.Name != "" && !r.Refused {
-		is := s.rl.localLocked(a)
-		if r.Limits == is.report && now.Instant-is.reportedAt < reportEvery {
-			return
-		}
-		is.report = r.Limits
-		if is.reports = max(is.reports-(now.Instant-is.reportedAt), 0); is.reports > (reportsAtATime-1)*reportEvery {
-			is.reportedAt = now.Instant
-			return
-		}
-		is.reports, is.reportedAt = is.reports+reportEvery, now.Instant
-	}
-	name := engine.Name{Asked: strings.Clone(t.Asked), Counted: t.Counted}
-	s.putLocked(engine.Observe{Name: name, Span: s.rl.span(), Report: *r})
 }
 
 // wait is RateLimiter.wait: the line is that of all processes.

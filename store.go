@@ -20,15 +20,15 @@ func (cfg *Config) checkStore() error {
 	if cfg.Store == nil {
 		return nil
 	}
-	switch {
-	case cfg.Shared:
+	if cfg.Shared {
 		return errors.New("fields Store and Shared are both set, want one of them")
-	case cfg.FilePath != "":
-		return fmt.Errorf("fields Store and FilePath %q are both set, want one of them", cfg.FilePath)
-	case cfg.Backend != "":
-		return fmt.Errorf("fields Store and Backend %q are both set, want one of them", cfg.Backend)
-	case cfg.Durability != "":
-		return fmt.Errorf("fields Store and Durability %q are both set, want one of them", cfg.Durability)
+	}
+	for _, is := range [...]struct{ field, value string }{
+		{"FilePath", cfg.FilePath}, {"Backend", cfg.Backend}, {"Durability", cfg.Durability},
+	} {
+		if is.value != "" {
+			return fmt.Errorf("fields Store and %s %q are both set, want one of them", is.field, is.value)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -65,6 +66,23 @@ func FuzzDecodePage(f *testing.F) {
 			if err != nil || e.At.Log != 1 {
 				t.Errorf("%+v beside error %v", e, err)
 			}
+		}
+	})
+}
+
+// Whatever the hash says of an image: it is refused, or names one, whose place is written so again.
+func FuzzImageMeta(f *testing.F) {
+	f.Add("5", "7", "42", "\x01\x02\x03\x04", "prefix:image:x", "2", "131073")
+	f.Add("18446744073709551615", "-1", "4294967296", "", "", "", "x")
+	f.Fuzz(func(t *testing.T, log, seq, low, hash, key, pieces, size string) {
+		var m imageMeta
+		if m.parse([]any{log, seq, low, hash, key, pieces, size}) != nil {
+			return
+		}
+		p := placeOf(m.at)
+		var again imageMeta
+		if err := again.parse([]any{fmt.Sprint(p.log), fmt.Sprint(p.seq), p.low, p.hash, key, pieces, size}); err != nil || again != m {
+			t.Errorf("%+v, and again %+v, %v", m, again, err)
 		}
 	})
 }

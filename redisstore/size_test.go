@@ -141,8 +141,8 @@ func TestMemoryOfDays(t *testing.T) {
 	}
 }
 
-// dropReplaced drops the images that have a newer one, and that are kept for a minute for those that
-// may be loading them.
+// dropReplaced drops the images that have a newer one, and that are kept for a minute for those
+// that may be loading them.
 func dropReplaced(t testing.TB, server *redistest.Server) {
 	t.Helper()
 	client := server.Client()

@@ -154,10 +154,8 @@ func (t *taking) read(ctx context.Context) error {
 		what string
 		add  func(field, value string) error
 	}{
-		{formerDays, "day", t.addDay}, {formerCooldowns, "cooldown", t.addCooldown},
-		{formerFound, "found limit", func(name, text string) (err error) { t.Found[name], err = state.ParseFound(text); return err }},
-		{formerPools, "pool", t.addPool}, {formerAnswers, "answers", t.addAnswers},
-		{formerSpend, "spend", func(name, text string) (err error) { t.Spend[name], err = parseSpent(text); return err }},
+		{formerDays, "day", t.addDay}, {formerCooldowns, "cooldown", t.addCooldown}, {formerFound, "found limit", t.addFound},
+		{formerPools, "pool", t.addPool}, {formerAnswers, "answers", t.addAnswers}, {formerSpend, "spend", t.addSpend},
 	} {
 		err := t.scan(ctx, hash.key, func(field, value string) error {
 			name, ok := formerName(field)
@@ -218,6 +216,16 @@ func (t *taking) report(err error) {
 
 func (t *taking) addDay(name, text string) (err error) {
 	t.Days[name], err = parseDay(text)
+	return err
+}
+
+func (t *taking) addFound(name, text string) (err error) {
+	t.Found[name], err = state.ParseFound(text)
+	return err
+}
+
+func (t *taking) addSpend(name, text string) (err error) {
+	t.Spend[name], err = parseSpent(text)
 	return err
 }
 

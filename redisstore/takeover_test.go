@@ -10,8 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/former"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/test/formertest"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
@@ -177,6 +179,39 @@ func FuzzFormerEntry(f *testing.F) {
 			return nil
 		})
 		if err != nil && !errors.Is(err, errEntry) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Whatever the fields of the hashes are: they are refused, or part of an image.
+func FuzzFormerFields(f *testing.F) {
+	day := "\x80\x00\x00\x00\x00\x00\x00\x00"
+	for i, text := range []string{
+		day + "1 2", day + "reset", `{"RPM":5}`, `{"models":["m","*"]}`, `{}`, day + day + day + day + "1 2 3", `{"MaxRPM":5,"DayZone":"Asia/Tokyo"}`,
+	} {
+		for _, field := range []string{"m", "\x1fpool:p", "\x00\x00m", "am", "pm", "c"} {
+			f.Add(byte(i), field, text)
+			f.Add(byte(i), field, "")
+		}
+	}
+	f.Fuzz(func(t *testing.T, hash byte, field, text string) {
+		now := time.Unix(1_700_000_000, 0).UnixNano()
+		is := &taking{Content: former.New(account.Now{Instant: now, Wall: now})}
+		name, ok := formerName(field)
+		if !ok {
+			return
+		}
+		add := []func(name, text string) error{
+			is.addDay, is.addCooldown, is.addFound, is.addPool, is.addAnswers, is.addSpend, is.addQuota,
+		}[hash%7]
+		if err := add(name, text); err != nil {
+			return
+		}
+		for name, said := range is.Said {
+			is.Quotas[name] = provenance.Of(said)
+		}
+		if _, err := is.Image(1); err != nil && is.Classes == "" {
 			t.Fatal(err)
 		}
 	})

@@ -85,16 +85,6 @@ func (a *Sums) Open() Sum {
 	return open
 }
 
-// OpenMoney returns the money of what is open. It is known if that is so many calls; nil Sums know
-// nothing.
-func (a *Sums) OpenMoney(calls int) (amount money.Amount, known bool) {
-	if a == nil {
-		return 0, false
-	}
-	open := a.Open()
-	return open.Money, open.Calls == int64(calls)
-}
-
 // Other is the entry of those for which a book has no room.
 const Other = "other"
 

@@ -18,11 +18,6 @@ func TestOpenIsWhatHasNotEnded(t *testing.T) {
 	if want := (Sum{Calls: 1, Input: 10, Output: 5, Money: 100}); a.Open() != want {
 		t.Errorf("open are %+v, want %+v", a.Open(), want)
 	}
-	for calls, want := range []bool{false, true, false} {
-		if amount, known := a.OpenMoney(calls); known != want || known && amount != 100 {
-			t.Errorf("%d calls: %v, %t", calls, amount, known)
-		}
-	}
 	if want := (Sum{Calls: 1, Input: 7, Output: 9, Money: 80}); a.Settled != want {
 		t.Errorf("settled are %+v, want %+v", a.Settled, want)
 	}

@@ -55,10 +55,6 @@ func (c *Clock) At(instant int64) time.Time {
 // UnixNano returns the time of the wall clock at an instant.
 func (c *Clock) UnixNano(instant int64) int64 { return instant + c.ahead }
 
-// Instant returns the instant at which the wall clock shows a time. It is the reverse of
-// UnixNano.
-func (c *Clock) Instant(unixNano int64) int64 { return unixNano - c.ahead }
-
 // Own returns what the Clock shows when the program's own clock shows t.
 func (c *Clock) Own(t time.Time) time.Time { return t.Add(c.skew) }
 

@@ -32,9 +32,6 @@ func TestClockFollowsTheMachine(t *testing.T) {
 			if got, want := c.UnixNano(now), time.Now().UnixNano(); got != want {
 				t.Errorf("UnixNano(Now) is %d, want %d", got, want)
 			}
-			if got := c.Instant(time.Now().UnixNano()); got != now {
-				t.Errorf("Instant of the present is %d, want %d", got, now)
-			}
 		}
 	})
 }
@@ -146,9 +143,6 @@ func TestMachineIsTheSameForAll(t *testing.T) {
 	after := first.At(a.Now())
 	if slack := int64(time.Second); before <= 0 || between < before-slack || between > after+slack {
 		t.Errorf("one clock says %d and later %d, another between them %d", before, after, between)
-	}
-	if instant := a.Now(); first.Instant(first.At(instant)) != instant {
-		t.Error("Instant is not the reverse of At")
 	}
 }
 

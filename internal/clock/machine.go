@@ -50,7 +50,3 @@ func (m *Machine) At(instant int64) int64 {
 	}
 	return instant + m.Ahead
 }
-
-// Instant returns the instant of the Clock at a time of the machine. It is the reverse of
-// At, and means nothing where Boot is empty.
-func (m *Machine) Instant(nanos int64) int64 { return nanos - m.Ahead }

@@ -57,15 +57,6 @@ func LoadZone(name string) (*time.Location, error) {
 	return nil, err
 }
 
-// BadZone reports whether LoadZone has an error for a name.
-func BadZone(name string) bool {
-	if name == "" {
-		return false
-	}
-	_, err := LoadZone(name)
-	return err != nil
-}
-
 func unknownZone(name string, err error) error {
 	return fmt.Errorf(`unknown time zone %q, want an IANA name such as "America/Los_Angeles"; without a time zone database on the machine, import _ "time/tzdata": %w`,
 		errtext.Clip(name), errtext.Printable(err))

@@ -1,3 +1,5 @@
+// Package cooldown has the causes for which a limiter admits nothing for a while, and their words.
+// The limiter's package uses it, and the packages that explain its decisions.
 package cooldown
 
 // The causes of cooldowns that the limiter knows. Programs may use others.

@@ -3,6 +3,7 @@
 package durationtext
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -28,4 +29,17 @@ func Parse(field, text string) (time.Duration, error) {
 		return 0, fmt.Errorf(`%s: %q is not a duration with its unit, such as "10s"`, field, errtext.Clip(text))
 	}
 	return d, nil
+}
+
+// Decode decodes a JSON object of the kind what into from, and the duration in its key, whose text
+// is at text, into into. Where both succeed it calls take.
+func Decode(data []byte, what string, from any, key string, text *string, into *time.Duration, take func()) (err error) {
+	if err = json.Unmarshal(data, from); err == nil {
+		*into, err = Parse(key, *text)
+	}
+	if err != nil {
+		return fmt.Errorf("decode %s: %w", what, err)
+	}
+	take()
+	return nil
 }

@@ -4,7 +4,6 @@
 package external
 
 import (
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -58,67 +57,4 @@ func (u *Usage) Expire(instant, wall int64) (left bool) {
 		left = left || p.Amount > 0
 	}
 	return left
-}
-
-// join adds the usage of a model that turned out to be the same: of each dimension the more.
-func (u *Usage) join(other *Usage) {
-	for of := range state.InFlight {
-		if other[of].Amount > u[of].Amount {
-			u[of] = other[of]
-		}
-	}
-}
-
-// Usages are the external usage of models, by the names under which they are counted. They
-// lie beside the state of the models: they must outlast windows, which are made anew and
-// pruned, and a model need not have state for them. Nil is none.
-type Usages map[string]*Usage
-
-// Of returns the usage of a model at an instant, which is wall in UnixNano; nil for none.
-func (us Usages) Of(name string, instant, wall int64) *Usage {
-	u := us[name]
-	if u != nil && !u.Expire(instant, wall) {
-		delete(us, name)
-		return nil
-	}
-	return u
-}
-
-// Add returns the usage of a model that had none.
-func (us *Usages) Add(name string) *Usage {
-	if *us == nil {
-		*us = make(Usages)
-	}
-	u := new(Usage)
-	(*us)[strings.Clone(name)] = u // it may be a part of a longer string, which must not stay for it
-	return u
-}
-
-// HasRoom reports whether fewer than most models have usage at an instant, which is wall in
-// UnixNano.
-func (us Usages) HasRoom(most int, instant, wall int64) bool {
-	if len(us) >= most {
-		us.DropOver(instant, wall)
-	}
-	return len(us) < most
-}
-
-// DropOver drops the usage that is over, of all models.
-func (us Usages) DropOver(instant, wall int64) {
-	for name := range us {
-		us.Of(name, instant, wall)
-	}
-}
-
-// Rename follows a change of the names under which models are counted, as nameOf tells them.
-func (us Usages) Rename(nameOf func(name string) string) {
-	for name, u := range us {
-		if now := nameOf(name); now != name {
-			delete(us, name)
-			if there := us[now]; there != nil {
-				u.join(there)
-			}
-			us[now] = u
-		}
-	}
 }

@@ -4,30 +4,25 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	"dappco.re/go/core/go-ratelimit/internal/eviction"
 )
 
 // flow is the waiters of a flow in a class. It is forgotten when they have left.
 type flow[W any] struct {
 	name     string
 	last     *Entry[W] // of those that wait
-	awake    eviction.Queue[*Entry[W]]
-	place    int64 // among the flows of its class; 0 where its waiters have turns of their own
+	awake    queue[*Entry[W]]
+	place    int64 // among the flows of its class
 	position int
 }
 
-// Before orders the flows of a class. Only the service of one of its waiters takes a flow to the
+// precedes orders the flows of a class. Only the service of one of its waiters takes a flow to the
 // end, so those that leave without one hold nobody up.
-func (f *flow[W]) Before(other *flow[W]) bool {
-	if f.place != other.place {
-		return f.place < other.place
-	}
-	return f.awake.First().Before(other.awake.First())
+func (f *flow[W]) precedes(other *flow[W]) bool {
+	return f.place < other.place
 }
 
-// Position returns where the queue of its class keeps its position.
-func (f *flow[W]) Position() *int { return &f.position }
+// at returns where the queue of its class keeps its position.
+func (f *flow[W]) at() *int { return &f.position }
 
 // first returns the waiter of a class that is next, of those that are awake.
 func (k *class[W]) first() *Entry[W] { return k.awake.First().awake.First() }
@@ -47,7 +42,7 @@ func (k *class[W]) toEnd(f *flow[W]) {
 	f.place = k.places
 }
 
-// Circle is the flows of a line with places, by class, in the order in which they are served.
+// Circle is the flows of a line, by class, in the order in which they are served.
 type Circle map[string][]string
 
 // Circle returns the flows that wait, asleep or not.
@@ -84,42 +79,14 @@ func (l *Line[W]) SetCircle(c Circle) {
 	}
 }
 
-// inOrder returns the flows with places, the first first.
+// inOrder returns the flows that wait, the first first.
 func (k *class[W]) inOrder() []*flow[W] {
 	flows := slices.Collect(maps.Values(k.flows))
 	if k.unnamed.last != nil {
 		flows = append(flows, &k.unnamed)
 	}
-	flows = slices.DeleteFunc(flows, func(f *flow[W]) bool { return f.place == 0 })
 	slices.SortFunc(flows, func(a, b *flow[W]) int { return cmp.Compare(a.place, b.place) })
 	return flows
-}
-
-// turn returns the last turn of the waiters of the flow; 0 for none.
-func (f *flow[W]) turn() int64 {
-	if f.last == nil {
-		return 0
-	}
-	return f.last.latest
-}
-
-// Turn returns the turn of a waiter that would be pushed now: behind its flow and the present
-// round. Processes that share a line have to agree on it, and may have seen other services before.
-func (l *Line[W]) Turn(c Class, of string) int64 {
-	k := l.find(c.Name)
-	if k == nil {
-		return 1
-	}
-	last := k.turn
-	if f := k.flows[of]; f != nil {
-		last = max(last, f.turn())
-	} else if of == "" {
-		last = max(last, k.unnamed.turn())
-	}
-	if k.awake.Len() > 0 {
-		return max(last+1, k.first().turn)
-	}
-	return last + 1
 }
 
 // flow returns a flow of the class.

@@ -2,14 +2,13 @@ package fairline
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-// farthest bounds the virtual times and turns of an image, so that no sum of them overflows;
+// farthest bounds the virtual times of an image, so that no sum of them overflows;
 // mostPassed bounds a count that begins anew after Overtaken services, unless waiters are served
 // that are not the head.
 const (
@@ -19,7 +18,7 @@ const (
 
 const (
 	// leastWaiter and leastClass are how many bytes each takes in an image at least.
-	leastWaiter, leastClass = 5, 7
+	leastWaiter, leastClass = 3, 5
 	// mostClasses keeps an image that is none from taking long: a line looks at all its classes. A
 	// limiter has state.MostClasses, and a line those of before until it is empty.
 	mostClasses = 1 << 12
@@ -39,30 +38,19 @@ func (l *Line[W]) AppendImage(to []byte, idOf func(W) uint64) []byte {
 	flows := make(map[*flow[W]]int)
 	for _, k := range l.in.byName() {
 		to = k.appendImage(to)
-		for _, list := range [][]*flow[W]{k.inOrder(), k.withoutPlaces()} {
-			to = wire.AppendUint(to, uint64(len(list)))
-			for _, f := range list {
-				flows[f] = len(flows)
-				to = wire.AppendString(to, f.name)
-			}
+		circle := k.inOrder()
+		to = wire.AppendUint(to, uint64(len(circle)))
+		for _, f := range circle {
+			flows[f] = len(flows)
+			to = wire.AppendString(to, f.name)
 		}
 	}
 	for e := l.in.first; e != nil; e = e.next {
 		to = wire.AppendUint(to, idOf(e.Value))
 		to = wire.AppendUint(to, uint64(flows[e.flow]))
 		to = wire.AppendBool(to, e.IsAwake())
-		to = wire.AppendUint(to, uint64(e.turn))
-		to = wire.AppendUint(to, uint64(e.latest-max(e.turn, e.before())))
 	}
 	return to
-}
-
-// before returns the last turn of those of its flow before it.
-func (e *Entry[W]) before() int64 {
-	if e.inFlow.prev == nil {
-		return 0
-	}
-	return e.inFlow.prev.latest
 }
 
 // byName returns the classes in the order of their names. That in which they came decides nothing.
@@ -75,20 +63,7 @@ func (k *class[W]) appendImage(to []byte) []byte {
 	to = wire.AppendString(to, k.Name)
 	to = wire.AppendUint(to, uint64(k.weight()))
 	to = wire.AppendBool(to, k.Ahead)
-	to = wire.AppendUint(to, uint64(k.start))
-	return wire.AppendUint(to, uint64(k.turn))
-}
-
-// withoutPlaces returns the flows whose waiters have turns of their own, in the order of their
-// names, which decides nothing else.
-func (k *class[W]) withoutPlaces() []*flow[W] {
-	flows := slices.Collect(maps.Values(k.flows))
-	if k.unnamed.last != nil {
-		flows = append(flows, &k.unnamed)
-	}
-	flows = slices.DeleteFunc(flows, func(f *flow[W]) bool { return f.place > 0 })
-	slices.SortFunc(flows, func(a, b *flow[W]) int { return cmp.Compare(a.name, b.name) })
-	return flows
+	return wire.AppendUint(to, uint64(k.start))
 }
 
 // reading is a line that is read from an image.
@@ -101,14 +76,13 @@ type reading[W any] struct {
 }
 
 type readClass[W any] struct {
-	class       *class[W]
-	start, turn int64
+	class *class[W]
+	start int64
 }
 
 type readFlow[W any] struct {
-	class  *class[W]
-	flow   *flow[W]
-	placed bool
+	class *class[W]
+	flow  *flow[W]
 }
 
 // ReadLine reads an image. waiterOf returns the waiter of a number, and false for a number that no
@@ -133,7 +107,7 @@ func ReadLine[W any](r *wire.Reader, waiterOf func(id uint64) (W, bool)) Line[W]
 		in.line.Wake(e)
 	}
 	for _, c := range in.classes { // behind Wake, which brings a class that comes back up to the others
-		c.class.start, c.class.turn = c.start, c.turn
+		c.class.start = c.start
 	}
 	in.line.in.virtual, in.line.in.passed = virtual, passed
 	return in.line
@@ -150,27 +124,23 @@ func (in *reading[W]) readClasses() {
 			in.Fail("class without a weight")
 		}
 		c.Ahead = in.Bool()
-		start, turn := int64(in.UpTo(farthest)), int64(in.UpTo(farthest))
+		start := int64(in.UpTo(farthest))
 		k := in.line.of(c)
-		in.classes = append(in.classes, readClass[W]{k, start, turn})
+		in.classes = append(in.classes, readClass[W]{k, start})
 		in.readFlows(k)
 	}
 }
 
-// readFlows reads the flows of a class: first those with places, then the others.
+// readFlows reads the flows of a class, in the order in which they are served.
 func (in *reading[W]) readFlows(k *class[W]) {
 	known := make(map[string]bool)
-	for _, placed := range []bool{true, false} {
-		last := ""
-		for i, n := 0, in.Count(math.MaxInt, 1); i < n && in.Err() == nil; i++ {
-			name := in.String(math.MaxInt)
-			if known[name] || !placed && i > 0 && name < last {
-				in.Fail("flows out of order")
-				return
-			}
-			known[name], last = true, name
-			in.flows = append(in.flows, readFlow[W]{k, k.flow(name), placed})
+	for i := in.Count(math.MaxInt, 1); i > 0 && in.Err() == nil; i-- {
+		name := in.String(math.MaxInt)
+		if known[name] {
+			in.Fail("flow that is there twice")
 		}
+		known[name] = true
+		in.flows = append(in.flows, readFlow[W]{k, k.flow(name)})
 	}
 }
 
@@ -184,26 +154,21 @@ func (in *reading[W]) readWaiters(n int, waiterOf func(id uint64) (W, bool)) {
 		known[id] = true
 		if at := in.UpTo(uint64(max(len(in.flows)-1, 0))); len(in.flows) == 0 {
 			in.Fail("waiter without a flow")
-		} else if awake, turn := in.Bool(), int64(in.UpTo(farthest)); in.Err() == nil {
-			in.push(id, in.flows[at], awake, turn, waiterOf)
+		} else if awake := in.Bool(); in.Err() == nil {
+			in.push(id, in.flows[at], awake, waiterOf)
 		}
 	}
 }
 
 // push puts a waiter at the end of the line. Those that are awake are kept asleep until the flows
 // have their places.
-func (in *reading[W]) push(id uint64, f readFlow[W], awake bool, turn int64, waiterOf func(id uint64) (W, bool)) {
+func (in *reading[W]) push(id uint64, f readFlow[W], awake bool, waiterOf func(id uint64) (W, bool)) {
 	w, ok := waiterOf(id)
 	if !ok {
 		in.Fail("waiter that is not known")
 		return
 	}
-	e := in.line.PushAsleep(w, f.class.Class, f.flow.name, turn)
-	e.latest += int64(in.UpTo(uint64(farthest - e.latest)))
-	if e.latest == 0 && !f.placed {
-		in.Fail("waiter with neither a place nor a turn")
-	}
-	if awake {
+	if e := in.line.PushAsleep(w, f.class.Class, f.flow.name); awake {
 		in.awake = append(in.awake, e)
 	}
 }
@@ -214,8 +179,6 @@ func (in *reading[W]) place() {
 		if f.flow.last == nil {
 			in.Fail("flow without a waiter")
 		}
-		if f.flow.place = 0; f.placed {
-			f.class.toEnd(f.flow)
-		}
+		f.class.toEnd(f.flow)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-// Equivalent mutants of image.go: the bounds of virtual times, turns and services, which only keep
+// Equivalent mutants of image.go: the bounds of virtual times and services, which only keep
 // sums from overflowing, off by one.
 
 // copies are lines that all had the same life.
@@ -20,7 +20,6 @@ type copies struct {
 	entries []map[uint64]*Entry[uint64] // of each line, by waiter
 	ids     []uint64
 	next    uint64
-	turns   int // of so many pushes that have turns, out of 4
 	classes []Class
 }
 
@@ -47,15 +46,11 @@ func (c *copies) leaves(id uint64) {
 
 func (c *copies) push(random *rand.Rand) {
 	class, flow := c.classes[random.IntN(len(c.classes))], imageFlows[random.IntN(len(imageFlows))]
-	turned, awake := random.IntN(4) < c.turns, random.IntN(4) > 0
+	awake := random.IntN(4) > 0
 	c.next++
 	c.ids = append(c.ids, c.next)
 	for i, l := range c.lines {
-		turn := int64(0)
-		if turned {
-			turn = l.Turn(class, flow)
-		}
-		e := l.PushAsleep(c.next, class, flow, turn)
+		e := l.PushAsleep(c.next, class, flow)
 		if awake {
 			l.Wake(e)
 		}
@@ -101,21 +96,18 @@ func (c *copies) step(random *rand.Rand) {
 // answers is all that a line says.
 func (c *copies) answers(l *Line[uint64], of map[uint64]*Entry[uint64]) string {
 	var text strings.Builder
-	fmt.Fprintln(&text, l.Len(), l.Classes(), l.ByClass(), l.Circle(), l.State(nil, 0))
+	fmt.Fprintln(&text, l.Len(), l.Classes(), l.ByClass(), l.Circle(), l.Progress())
 	for e := range l.All() {
 		fmt.Fprint(&text, e.Value, e.Class(), e.IsAwake(), of[e.Value] == e, " ")
 	}
 	fmt.Fprint(&text, "\nheads")
 	for _, e := range l.Heads() {
-		fmt.Fprint(&text, " ", e.Value, l.Head() == l.Heads()[0], l.State(e, Unit))
+		fmt.Fprint(&text, " ", e.Value, l.Head() == l.Heads()[0])
 	}
 	for _, class := range c.classes {
-		fmt.Fprint(&text, "\n", class.Name, l.InClass(class.Name), l.Leads(class), l.StateAfterPass(class, 7))
+		fmt.Fprint(&text, "\n", class.Name, l.InClass(class.Name), l.Leads(class))
 		if e := l.First(class.Name); e != nil {
 			fmt.Fprint(&text, e.Value)
-		}
-		for _, flow := range imageFlows {
-			fmt.Fprint(&text, " ", l.Turn(class, flow))
 		}
 	}
 	return text.String()
@@ -169,7 +161,7 @@ func TestImageGoesOn(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 30))
-			c := &copies{turns: int(seed % 3 * 2), classes: []Class{{}, {"a", 3, false}, {"b", 0, false}, {"ahead", 2, true}, {"also", 0, true}}}
+			c := &copies{classes: []Class{{}, {"a", 3, false}, {"b", 0, false}, {"ahead", 2, true}, {"also", 0, true}}}
 			c.classes = c.classes[:1+random.IntN(len(c.classes))]
 			c.lines, c.entries = make([]*Line[uint64], 2), make([]map[uint64]*Entry[uint64], 2)
 			c.take(t, 0, wire.AppendUint(nil, 0))
@@ -191,11 +183,11 @@ func TestImageGoesOn(t *testing.T) {
 func TestImageIsCanonical(t *testing.T) {
 	var one, other Line[uint64]
 	a, b := Class{Name: "a"}, Class{Name: "b", Weight: 1}
-	gone := one.PushAsleep(9, b, "", 0)
+	gone := one.PushAsleep(9, b, "")
 	for _, l := range []*Line[uint64]{&one, &other} {
 		l.Push(1, a, "y")
-		l.PushAsleep(2, b, "x", 3)
-		l.PushAsleep(3, b, "w", 3)
+		l.PushAsleep(2, b, "x")
+		l.PushAsleep(3, b, "w")
 	}
 	one.Remove(gone)
 	if x, y := one.AppendImage(nil, itself), other.AppendImage(nil, itself); !bytes.Equal(x, y) {
@@ -223,8 +215,8 @@ func TestReadLineRefuses(t *testing.T) {
 	far := string(wire.AppendUint(nil, farthest+1))
 	valid := imageText{
 		head:    "\x03\x05\x00\x02",
-		classes: "\x02" + "\x01a\x01\x00\x07\x01" + "\x01\x01y" + "\x02\x01u\x01v" + "\x01b\x02\x01\x00\x00\x00\x00",
-		waiters: "\x09\x00\x01\x00\x00" + "\x08\x01\x01\x04\x02" + "\x07\x02\x00\x04\x00",
+		classes: "\x02" + "\x01a\x01\x00\x07" + "\x03\x01y\x01u\x01v" + "\x01b\x02\x01\x00\x00",
+		waiters: "\x09\x00\x01" + "\x08\x01\x01" + "\x07\x02\x00",
 	}
 	for _, tt := range []struct {
 		name, want string
@@ -235,20 +227,15 @@ func TestReadLineRefuses(t *testing.T) {
 		{"more services than can be", "number out of range", "\x03\x05\x00\x02", "\x03\x05\x00" + string(wire.AppendUint(nil, mostPassed+1))},
 		{"a class twice", "classes out of order", "\x01b", "\x01a"},
 		{"a class without a weight", "class without a weight", "\x01b\x02", "\x01b\x00"},
-		{"a class that starts at no time", "number out of range", "\x01\x00\x07\x01", "\x01\x00" + far + "\x01"},
-		{"a turn of no class", "number out of range", "\x07\x01", "\x07" + far},
-		{"flows out of order", "flows out of order", "\x01u\x01v", "\x01v\x01u"},
-		{"a flow twice", "flows out of order", "\x01u\x01v", "\x01u\x01u"},
-		{"a flow with and without a place", "flows out of order", "\x01v", "\x01y"},
-		{"a flow without a waiter", "flow without a waiter", "\x07\x02\x00\x04\x00", "\x07\x01\x00\x04\x00"},
+		{"a class that starts at no time", "number out of range", "\x01\x00\x07", "\x01\x00" + far},
+		{"a flow twice", "flow that is there twice", "\x01u\x01v", "\x01u\x01u"},
+		{"a flow without a waiter", "flow without a waiter", "\x07\x02\x00", "\x07\x01\x00"},
 		{"a waiter of no flow", "number out of range", "\x07\x02\x00", "\x07\x03\x00"},
 		{"a waiter twice", "waiter that is there twice", "\x08\x01\x01", "\x09\x01\x01"},
 		{"a waiter that nobody knows", "waiter that is not known", "\x08\x01\x01", "\x06\x01\x01"},
-		{"neither a place nor a turn", "waiter with neither a place nor a turn", "\x02\x00\x04\x00", "\x02\x00\x00\x00"},
-		{"a turn of no waiter", "number out of range", "\x02\x00\x04\x00", "\x02\x00" + far + "\x00"},
 		{"more waiters than bytes", "too large a number", "\x03\x05", "\x20\x05"},
 		{"fewer waiters", "flow without a waiter", "\x03\x05", "\x02\x05"},
-		{"more classes than can be", "too large a number", valid.classes, string(wire.AppendUint(nil, mostClasses+1)) + strings.Repeat("\x00", 7*mostClasses+7)},
+		{"more classes than can be", "too large a number", valid.classes, string(wire.AppendUint(nil, mostClasses+1)) + strings.Repeat("\x00", 5*mostClasses+5)},
 		{"no classes", "waiter without a flow", valid.head + valid.classes, valid.head + "\x00"},
 	} {
 		image := strings.Replace(valid.head+valid.classes+valid.waiters, tt.old, tt.new, 1)
@@ -268,8 +255,8 @@ func TestReadLineRefuses(t *testing.T) {
 func FuzzReadLine(f *testing.F) {
 	classes := []Class{{}, {"a", 3, false}, {"ahead", 2, true}}
 	random := rand.New(rand.NewPCG(3, 30))
-	for turns := range 3 {
-		c := &copies{turns: 2 * turns, classes: classes, lines: []*Line[uint64]{{}}, entries: []map[uint64]*Entry[uint64]{{}}}
+	for range 3 {
+		c := &copies{classes: classes, lines: []*Line[uint64]{{}}, entries: []map[uint64]*Entry[uint64]{{}}}
 		for range 30 {
 			c.step(random)
 			f.Add(c.lines[0].AppendImage(nil, itself), random.Uint64())
@@ -284,7 +271,7 @@ func FuzzReadLine(f *testing.F) {
 		if again := line.AppendImage(nil, itself); !bytes.Equal(again, image) {
 			t.Fatalf("%q are accepted, and written as %q", image, again)
 		}
-		c := &copies{turns: int(seed % 4), classes: classes, next: 1 << 32, lines: make([]*Line[uint64], 2), entries: make([]map[uint64]*Entry[uint64], 2)}
+		c := &copies{classes: classes, next: 1 << 32, lines: make([]*Line[uint64], 2), entries: make([]map[uint64]*Entry[uint64], 2)}
 		c.take(t, 0, image)
 		c.take(t, 1, image)
 		for e := range line.All() {

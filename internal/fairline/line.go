@@ -10,8 +10,6 @@ package fairline
 import (
 	"iter"
 	"slices"
-
-	"dappco.re/go/core/go-ratelimit/internal/eviction"
 )
 
 // Overtaken is how many waiters of classes ahead are served at most, one after another, while one
@@ -48,11 +46,10 @@ type waiting[W any] struct {
 // class is the waiters of a class in a line.
 type class[W any] struct {
 	Class
-	awake   eviction.Queue[*flow[W]] // the flows of which a waiter is awake
-	len     int                      // also those that sleep
-	start   int64                    // the virtual time at which the next one begins
-	turn    int64                    // the last one that was served
-	places  int64                    // how many were given to flows
+	awake   queue[*flow[W]] // the flows of which a waiter is awake
+	len     int             // also those that sleep
+	start   int64           // the virtual time at which the next one begins
+	places  int64           // how many were given to flows
 	flows   map[string]*flow[W]
 	unnamed flow[W] // the flow ""
 }
@@ -63,8 +60,6 @@ type Entry[W any] struct {
 
 	flow       *flow[W]
 	class      *class[W]
-	turn       int64 // the services of each flow before it, in its class; 0 where flows have places
-	latest     int64 // the last turn of those of its flow, up to it
 	arrival    int64
 	position   int
 	prev, next *Entry[W]
@@ -72,16 +67,11 @@ type Entry[W any] struct {
 	gone       bool
 }
 
-// Before orders the waiters of a flow, and those with turns of a class.
-func (e *Entry[W]) Before(other *Entry[W]) bool {
-	if e.turn != other.turn {
-		return e.turn < other.turn
-	}
-	return e.arrival < other.arrival
-}
+// precedes orders the waiters of a flow.
+func (e *Entry[W]) precedes(other *Entry[W]) bool { return e.arrival < other.arrival }
 
-// Position returns where the queue of its flow keeps its position.
-func (e *Entry[W]) Position() *int { return &e.position }
+// at returns where the queue of its flow keeps its position.
+func (e *Entry[W]) at() *int { return &e.position }
 
 // Class returns the name of the class.
 func (e *Entry[W]) Class() string { return e.class.Name }
@@ -141,21 +131,20 @@ func (l *Line[W]) of(c Class) *class[W] {
 
 // Push puts a waiter at the end of a flow of a class, awake.
 func (l *Line[W]) Push(w W, c Class, flow string) *Entry[W] {
-	e := l.PushAsleep(w, c, flow, 0)
+	e := l.PushAsleep(w, c, flow)
 	l.Wake(e)
 	return e
 }
 
-// PushAsleep is Push for a waiter that is not to be the head before Wake. Zero for its turn is for
-// a line of one process, whose flows have places; else it is that which Turn has returned before.
-func (l *Line[W]) PushAsleep(w W, c Class, of string, turn int64) *Entry[W] {
+// PushAsleep is Push for a waiter that is not to be the head before Wake.
+func (l *Line[W]) PushAsleep(w W, c Class, of string) *Entry[W] {
 	if l.in == nil {
 		l.in = new(waiting[W])
 	}
 	in := l.in
 	k := l.of(c)
 	f := k.flow(of)
-	e := &Entry[W]{Value: w, flow: f, class: k, turn: turn, arrival: in.arrivals, prev: in.last}
+	e := &Entry[W]{Value: w, flow: f, class: k, arrival: in.arrivals, prev: in.last}
 	in.arrivals++
 	if in.last != nil {
 		in.last.next = e
@@ -165,12 +154,10 @@ func (l *Line[W]) PushAsleep(w W, c Class, of string, turn int64) *Entry[W] {
 	in.last = e
 	in.len++
 	k.len++
-	if f.last == nil && turn == 0 {
-		k.toEnd(f)
-	}
-	e.latest = max(f.turn(), turn)
 	if e.inFlow.prev = f.last; f.last != nil {
 		f.last.inFlow.next = e
+	} else {
+		k.toEnd(f)
 	}
 	f.last = e
 	return e
@@ -222,9 +209,7 @@ func (l *Line[W]) Remove(e *Entry[W]) {
 // Serve takes out a waiter that was served, and charges its class for it: a part of the limit that
 // is scarce, in Units. Its flow goes behind the others.
 func (l *Line[W]) Serve(e *Entry[W], charge int64) {
-	if e.class.turn = max(e.class.turn, e.turn); e.flow.place > 0 {
-		e.class.toEnd(e.flow)
-	}
+	e.class.toEnd(e.flow)
 	if len(l.in.classes) > 1 {
 		l.in.charge(e.class, charge)
 	}

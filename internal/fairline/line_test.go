@@ -10,11 +10,9 @@ import (
 
 // oracle is a line that looks at everything each time.
 type oracle struct {
-	turns   bool // waiters have turns, as processes that share a line agree on
 	waiters []*oracleWaiter
 	circle  map[string][]string // the flows of a class that wait, in the order in which they take turns
 	start   map[string]int64    // of classes with waiters that are awake
-	turn    map[string]int64
 	known   map[string]Class
 	virtual map[bool]int64
 	passed  int
@@ -24,25 +22,20 @@ type oracleWaiter struct {
 	name    int
 	class   Class
 	flow    string
-	turn    int64
 	arrival int
 	awake   bool
 	entry   *Entry[int]
 }
 
-func newOracle(turns bool) *oracle {
+func newOracle() *oracle {
 	return &oracle{
-		turns: turns, circle: map[string][]string{},
-		start: map[string]int64{}, turn: map[string]int64{},
+		circle: map[string][]string{}, start: map[string]int64{},
 		known: map[string]Class{}, virtual: map[bool]int64{},
 	}
 }
 
 // isBefore orders waiters of a class.
 func (o *oracle) isBefore(w, h *oracleWaiter) bool {
-	if o.turns {
-		return cmp.Or(cmp.Compare(w.turn, h.turn), cmp.Compare(w.arrival, h.arrival)) < 0
-	}
 	at := func(w *oracleWaiter) int { return slices.Index(o.circle[w.class.Name], w.flow) }
 	return cmp.Or(cmp.Compare(at(w), at(h)), cmp.Compare(w.arrival, h.arrival)) < 0
 }
@@ -84,17 +77,6 @@ func (o *oracle) wake(w *oracleWaiter) {
 
 func (o *oracle) push(w *oracleWaiter) {
 	o.known[w.class.Name] = w.class
-	w.turn = o.turn[w.class.Name] + 1
-	for _, other := range o.waiters {
-		if other.class.Name == w.class.Name && other.flow == w.flow {
-			w.turn = max(w.turn, other.turn+1)
-		}
-	}
-	for _, h := range o.heads() {
-		if h.class.Name == w.class.Name {
-			w.turn = max(w.turn, h.turn)
-		}
-	}
 	o.waiters = append(o.waiters, w)
 	if circle := o.circle[w.class.Name]; !slices.Contains(circle, w.flow) {
 		o.circle[w.class.Name] = append(circle, w.flow)
@@ -116,7 +98,7 @@ func (o *oracle) remove(w *oracleWaiter) {
 		o.passed = 0
 	}
 	if len(o.waiters) == 0 {
-		*o = *newOracle(o.turns)
+		*o = *newOracle()
 	}
 }
 
@@ -132,7 +114,6 @@ func (o *oracle) charge(c Class, amount int64) {
 }
 
 func (o *oracle) serve(w *oracleWaiter, amount int64) {
-	o.turn[w.class.Name] = max(o.turn[w.class.Name], w.turn)
 	o.leaveCircle(w)
 	o.circle[w.class.Name] = append(o.circle[w.class.Name], w.flow)
 	if len(o.known) > 1 {
@@ -151,7 +132,7 @@ func play(t *testing.T, random *rand.Rand, steps int) {
 	classes := []Class{{}, {"a", 3, false}, {"b", 1, false}, {"ahead", 2, true}, {"also", 0, true}}
 	classes = classes[:1+random.IntN(len(classes))]
 	var l Line[int]
-	o, n := newOracle(random.IntN(2) == 0), 0
+	o, n := newOracle(), 0
 	draw := func() *oracleWaiter { return o.waiters[random.IntN(len(o.waiters))] }
 	for range steps {
 		switch action := random.IntN(10); {
@@ -159,11 +140,7 @@ func play(t *testing.T, random *rand.Rand, steps int) {
 			w := &oracleWaiter{name: n, class: classes[random.IntN(len(classes))], flow: []string{"", "x", "y"}[random.IntN(3)], arrival: n}
 			n++
 			o.push(w)
-			turn := int64(0)
-			if o.turns {
-				turn = l.Turn(w.class, w.flow)
-			}
-			w.entry = l.PushAsleep(w.name, w.class, w.flow, turn)
+			w.entry = l.PushAsleep(w.name, w.class, w.flow)
 			if random.IntN(5) > 0 {
 				o.wake(w)
 				l.Wake(w.entry)
@@ -296,7 +273,7 @@ func TestNobodyIsOvertakenBeforeHeCame(t *testing.T) {
 	ahead := Class{"ahead", 1, true}
 	for _, asleep := range []bool{false, true} {
 		var l Line[string]
-		gone := l.PushAsleep("gone", Class{}, "", 0)
+		gone := l.PushAsleep("gone", Class{}, "")
 		for range 20 {
 			l.Push("ahead", ahead, "")
 		}
@@ -466,7 +443,7 @@ func TestCircle(t *testing.T) {
 	a, b := Class{Name: "a"}, Class{Name: "b"}
 	for i, flow := range []string{"x", "x", "x", "", "z"} {
 		before.Push(i, a, flow)
-		before.PushAsleep(10+i, b, "b"+flow, 0)
+		before.PushAsleep(10+i, b, "b"+flow)
 	}
 	before.Serve(before.First("a"), 1)
 	want := Circle{"a": {"", "z", "x"}, "b": {"bx", "b", "bz"}}
@@ -476,7 +453,7 @@ func TestCircle(t *testing.T) {
 	}
 	var line Line[int]
 	line.SetCircle(circle) // of which nobody waits
-	turned := line.PushAsleep(0, a, "x", 7)
+	asleep := line.PushAsleep(0, a, "x")
 	for i, flow := range []string{"new", "x", "z", ""} {
 		line.Push(i, b, flow)
 		line.Push(10+i, Class{Name: "c"}, flow)
@@ -493,7 +470,7 @@ func TestCircle(t *testing.T) {
 	if want := []int{3, 2, 1, 0, 10, 11, 12, 13, 20}; !slices.Equal(order, want) {
 		t.Errorf("served %v, want %v", order, want)
 	}
-	if line.Wake(turned); line.Head() != turned {
-		t.Error("a waiter with a turn of its own is lost")
+	if line.Wake(asleep); line.Head() != asleep {
+		t.Error("a waiter that slept is lost")
 	}
 }

@@ -142,7 +142,7 @@ func (b *book) push(random *rand.Rand, s *sharing) {
 	s.waits = append(s.waits, w)
 	b.len++
 	if random.IntN(8) == 0 {
-		w.entry = b.line.PushAsleep(w.came, s.Class, w.flow, 0)
+		w.entry = b.line.PushAsleep(w.came, s.Class, w.flow)
 		return
 	}
 	w.entry = b.line.Push(w.came, s.Class, w.flow)

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
-
-	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Head returns the waiter that is next; nil where none is awake.
@@ -91,64 +89,34 @@ func (l *Line[W]) Leads(c Class) bool {
 	return max(start, *l.in.time(c.Ahead)) < head.class.start
 }
 
-// State returns how far the classes have been served, after a service of e that charges its class;
-// nil for none. The zero State is that of an empty line.
-func (l *Line[W]) State(e *Entry[W], charge int64) (s state.Line) {
-	in := l.copied()
-	if in == nil {
-		return s
-	}
-	for _, k := range in.classes {
-		if e == nil || e.class.Name != k.Name {
-			continue
-		}
-		if k.turn = max(k.turn, e.turn); len(in.classes) > 1 {
-			in.charge(k, charge)
-		}
-	}
-	return in.state()
+// Progress is how far the classes of a line have been served. The zero value is that of an empty
+// line.
+type Progress struct {
+	virtual [2]int64
+	passed  int
+	starts  map[string]int64 // of the classes
 }
 
-// StateAfterPass is State after a Pass.
-func (l *Line[W]) StateAfterPass(c Class, charge int64) (s state.Line) {
-	in := Line[W]{l.copied()}
-	if in.in == nil {
-		return s
-	}
-	in.Pass(c, charge)
-	return in.in.state()
-}
-
-// copied returns a copy of what a service changes; nil for an empty line.
-func (l *Line[W]) copied() *waiting[W] {
+// Progress returns how far the classes have been served.
+func (l *Line[W]) Progress() (p Progress) {
 	if l.in == nil {
-		return nil
+		return p
 	}
-	in := *l.in
-	in.classes = make([]*class[W], len(l.in.classes))
-	for i, k := range l.in.classes {
-		copied := *k
-		in.classes[i] = &copied
+	p = Progress{virtual: l.in.virtual, passed: l.in.passed, starts: make(map[string]int64)}
+	for _, k := range l.in.classes {
+		p.starts[k.Name] = k.start
 	}
-	return &in
+	return p
 }
 
-func (in *waiting[W]) state() state.Line {
-	s := state.Line{Virtual: in.virtual, Passed: in.passed, Classes: make(map[string]state.LineClass)}
-	for _, k := range in.classes {
-		s.Classes[k.Name] = state.LineClass{Start: k.start, Turn: k.turn}
-	}
-	return s
-}
-
-// SetState says how far the classes have been served.
-func (l *Line[W]) SetState(s state.Line, classOf func(name string) Class) {
+// Resume says how far the classes have been served.
+func (l *Line[W]) Resume(p Progress, classOf func(name string) Class) {
 	if l.in == nil {
 		return
 	}
-	l.in.virtual, l.in.passed = s.Virtual, s.Passed
-	for _, name := range slices.Sorted(maps.Keys(s.Classes)) {
-		is, k := s.Classes[name], l.find(name)
+	l.in.virtual, l.in.passed = p.virtual, p.passed
+	for _, name := range slices.Sorted(maps.Keys(p.starts)) {
+		k := l.find(name)
 		if k == nil {
 			c := classOf(name)
 			if c.Name != name {
@@ -156,7 +124,7 @@ func (l *Line[W]) SetState(s state.Line, classOf func(name string) Class) {
 			}
 			k = l.of(c)
 		}
-		k.start, k.turn = is.Start, is.Turn
+		k.start = p.starts[name]
 	}
 }
 
@@ -165,19 +133,4 @@ func Part(amount, limit int) int64 {
 	hi, lo := bits.Mul64(uint64(amount), uint64(Unit))
 	part, _ := bits.Div64(hi, lo, uint64(limit))
 	return max(int64(part), 1)
-}
-
-// BlocksAll reports whether the first of waiters blocks all others, each directly or by one that it
-// blocks. isBlocked reports whether one of some blocks a waiter directly.
-func BlocksAll[W comparable](waiters []W, isBlocked func(w W, some map[W]bool) bool) bool {
-	blocked := map[W]bool{waiters[0]: true}
-	for more := true; more; {
-		more = false
-		for _, w := range waiters {
-			if !blocked[w] && isBlocked(w, blocked) {
-				blocked[w], more = true, true
-			}
-		}
-	}
-	return len(blocked) == len(waiters)
 }

@@ -89,14 +89,13 @@ func (p program) testShared(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "shared.db")
 			process := p.start(t, "shared", path)
 			process.MustDo("fill")
-			want := process.Dump()
 			if _, _, err := takeOver(t, path); err == nil || !strings.Contains(err.Error(), "earlier version has the database open") {
 				t.Fatalf("beside the program of before: %v", err)
 			}
 			process.MustDo("reserve")
 			process.MustDo("reset") // and after that it has it again
 			process.MustDo("fill")
-			want = process.Dump()
+			want := process.Dump()
 			if of.end(process); of.copy {
 				path = copyOf(t, path)
 			}

@@ -82,9 +82,7 @@ func (t *taking) usages() []*usage {
 	for name, u := range t.Usage {
 		is := need(name)
 		is.requests, is.day = u.Requests, u.Day()
-		for i := range u.TokenCount() {
-			is.tokens = append(is.tokens, u.Tokens.At(i))
-		}
+		is.tokens = append(is.tokens, u.Tokens...)
 		for _, at := range u.Requests {
 			is.lastAt = max(is.lastAt, at.UnixNano())
 		}

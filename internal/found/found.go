@@ -77,11 +77,9 @@ func BoundsOf(q *state.Quota) (b Bounds) {
 	return b
 }
 
-// New returns the limits between bounds, at the beginning of the search.
-func New(b Bounds, instant int64) *Limits { return NewSeeded(b, instant, 0) }
-
-// NewSeeded is New for limits that are to be found again from the same calls: the seed decides the
-// jitter of their searches, also of those that begin with Bind. 0 draws a seed at random for each.
+// NewSeeded returns the limits between bounds, at the beginning of the search. The seed decides the
+// jitter of their searches, also of those that begin with Bind, so that the same calls find the
+// same limits. 0 draws a seed at random for each.
 func NewSeeded(b Bounds, instant int64, seed uint64) *Limits {
 	l := &Limits{bounds: b, used: instant, latest: never, seed: seed}
 	if b.FloorRPM > 0 {
@@ -108,18 +106,10 @@ func firstOf(floor, ceiling int) int {
 	return floor * firstMultiple
 }
 
-// Stored returns what a file or another process has found, for a quota that is to search on.
-func Stored(known state.Found) *Limits { return StoredSeeded(known, 0) }
-
-// StoredSeeded is Stored for limits that are to be found again: see NewSeeded.
+// StoredSeeded returns what a file or another process has found, for a quota that is to search on.
+// The seed is that of NewSeeded.
 func StoredSeeded(known state.Found, seed uint64) *Limits {
 	return &Limits{stored: known, told: known.Told, seed: seed}
-}
-
-// Copy returns limits that go their own way.
-func (l *Limits) Copy() *Limits {
-	c := *l
-	return &c
 }
 
 // Bounds returns between which limits is searched; zero where no quota has searched yet.
@@ -143,18 +133,6 @@ func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
 	if l.bounds.FloorSlots > 0 {
 		l.slots.Resume(adaptive.SearchState(known.Slots), instant, age)
 	}
-}
-
-// Adopt takes over the searches whose windows begin anew at an instant.
-func (l *Limits) Adopt(known state.Found, instant int64) {
-	if known.Anew&state.RateAnew == 0 {
-		known.Rate = state.Search{}
-	}
-	if known.Anew&state.SlotsAnew == 0 {
-		known.Slots = state.Search{}
-	}
-	l.resume(&known, instant, 0)
-	l.used = max(l.used, instant)
 }
 
 // Present returns what was found, as it is stored.

@@ -52,7 +52,7 @@ func TestSearchBeginsAtTwiceTheFloor(t *testing.T) {
 		{slots(3, 10), 0, 6},
 		{Bounds{1, 9, 2, 9}, 2, 4},
 	} {
-		rpm, slots := New(tt.b, 0).Found(0)
+		rpm, slots := NewSeeded(tt.b, 0, 0).Found(0)
 		if rpm != tt.rpm || slots != tt.slots {
 			t.Errorf("%+v: %d a minute and %d in flight, want %d and %d", tt.b, rpm, slots, tt.rpm, tt.slots)
 		}
@@ -74,7 +74,7 @@ func TestRequestsAreSpaced(t *testing.T) {
 		{"later", lateness + 1000, 1, gap + 1000},
 		{"one of three that share", 0, 3, 3 * gap},
 	} {
-		l := New(rates(60, 6000), hour)
+		l := NewSeeded(rates(60, 6000), hour, 0)
 		l.Count(hour, 1, 1, tt.sharers)
 		first := l.Opens()
 		for range 8 {
@@ -88,7 +88,7 @@ func TestRequestsAreSpaced(t *testing.T) {
 }
 
 func TestUncountTakesTheRequestBack(t *testing.T) {
-	l := New(rates(60, 6000), 0)
+	l := NewSeeded(rates(60, 6000), 0, 0)
 	l.Count(second, 1, 1, 0)
 	l.Count(second, 2, 3, 0)
 	if got, want := l.OpensAtBest(3), l.Opens()-3*l.gap; got != want {
@@ -108,7 +108,7 @@ func TestUncountTakesTheRequestBack(t *testing.T) {
 
 // A rate that changes changes the gap behind the last request.
 func TestGapFollowsTheRate(t *testing.T) {
-	l := New(rates(60, 6000), 0)
+	l := NewSeeded(rates(60, 6000), 0, 0)
 	l.Count(hour, 4, 1, 0)
 	base, gap := l.Opens()-4*l.gap, l.gap
 	if _, lowered := l.Refuse(Refusal{}, hour+second); !lowered || l.gap <= gap {
@@ -134,7 +134,7 @@ func TestDebtIsBounded(t *testing.T) {
 		{1, 10, 600 * second},
 		{1, 5000, 17*60*second + 1},
 	} {
-		l := New(rates(tt.rpm, tt.rpm), hour)
+		l := NewSeeded(rates(tt.rpm, tt.rpm), hour, 0)
 		for range tt.requests {
 			l.Count(hour, 1, 1, 0)
 		}
@@ -142,7 +142,7 @@ func TestDebtIsBounded(t *testing.T) {
 			t.Errorf("%d requests at %d a minute keep others waiting for %v, want %v", tt.requests, tt.rpm, time.Duration(got), time.Duration(tt.want))
 		}
 	}
-	l := New(rates(60, 6000), hour)
+	l := NewSeeded(rates(60, 6000), hour, 0)
 	l.Tell(true)
 	l.Count(hour, 50, 1, 0)
 	if l.Tell(false); l.Opens() > hour {
@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 		{"overload of a provider that says its limits", both, true, Refusal{Overload: true}, false, true, state.RateAnew | state.SlotsAnew},
 		{"of a call of a second ago", both, false, Refusal{Took: second}, true, false, state.RateAnew},
 	} {
-		l := New(tt.b, hour)
+		l := NewSeeded(tt.b, hour, 0)
 		l.Tell(tt.told)
 		rpm, slots := l.Found(hour)
 		anew, lowered := l.Refuse(tt.refusal, hour)
@@ -197,7 +197,7 @@ func TestFoundAges(t *testing.T) {
 		{"a year", 365 * 24 * hour, 20, 4},
 		{"the clock was set back", -hour, 1000, 84},
 	} {
-		l := Stored(stored)
+		l := StoredSeeded(stored, 0)
 		wall := 1 + tt.age
 		l.Bind(Bounds{20, 5000, 4, 500}, second, wall)
 		if rpm, slots := l.Found(second); rpm != tt.rpm || slots != tt.slots {
@@ -216,7 +216,7 @@ func TestFoundAges(t *testing.T) {
 
 func TestStoredIsKeptUntilAQuotaSearches(t *testing.T) {
 	stored := state.Found{Rate: state.Search{Level: 5, Knee: 6}, At: 7, Told: true}
-	l := Stored(stored)
+	l := StoredSeeded(stored, 0)
 	l.Count(second, 1, 1, 0) // of a quota that does not search
 	if l.GoOn(second); l.Present(second, hour) != stored {
 		t.Errorf("%+v, want %+v", l.Present(second, hour), stored)
@@ -236,7 +236,7 @@ func TestBindBringsWhatWasFoundIntoTheBounds(t *testing.T) {
 		{Bounds{1, 3000, 1, 99}, 1000, 84},
 		{rates(1, 3000), 1000, 0},
 	} {
-		l := Stored(state.Found{Rate: state.Search{Level: thousand}, Slots: state.Search{Level: 84_000}, At: 1})
+		l := StoredSeeded(state.Found{Rate: state.Search{Level: thousand}, Slots: state.Search{Level: 84_000}, At: 1}, 0)
 		l.Bind(Bounds{1, 5000, 1, 500}, 0, 1)
 		l.Bind(tt.b, 0, 1)
 		if rpm, slots := l.Found(0); rpm != tt.rpm || slots != tt.slots {
@@ -245,34 +245,8 @@ func TestBindBringsWhatWasFoundIntoTheBounds(t *testing.T) {
 	}
 }
 
-// Adopt takes over the searches that the event names, and no other.
-func TestAdopt(t *testing.T) {
-	other := New(Bounds{10, 1000, 4, 100}, hour)
-	other.Refuse(Refusal{}, hour)
-	other.Refuse(Refusal{Overload: true}, hour)
-	rpm, slots := other.Found(hour)
-	for anew := range int64(4) {
-		l := New(Bounds{10, 1000, 4, 100}, 0)
-		wasRPM, wasSlots := l.Found(0)
-		known := other.Present(hour, hour)
-		known.Anew = anew
-		l.Adopt(known, hour)
-		isRPM, isSlots := l.Found(hour)
-		wantRPM, wantSlots := wasRPM, wasSlots
-		if anew&state.RateAnew != 0 {
-			wantRPM = rpm
-		}
-		if anew&state.SlotsAnew != 0 {
-			wantSlots = slots
-		}
-		if isRPM != wantRPM || isSlots != wantSlots {
-			t.Errorf("anew %d: %d a minute and %d in flight, want %d and %d", anew, isRPM, isSlots, wantRPM, wantSlots)
-		}
-	}
-}
-
 func TestToldEndsTheSearchForTheRate(t *testing.T) {
-	l := New(rates(10, 1000), 0)
+	l := NewSeeded(rates(10, 1000), 0, 0)
 	l.Count(second, 1, 1, 0)
 	l.Tell(true)
 	if rpm, _ := l.Found(second); rpm != 0 || l.Opens() != 0 {
@@ -287,7 +261,7 @@ func TestToldEndsTheSearchForTheRate(t *testing.T) {
 // Nothing that is counted, however much, overflows.
 func TestExtremes(t *testing.T) {
 	for _, b := range []Bounds{rates(1, 1), rates(1_000_000_000, 1_000_000_000), {1, 1, 1, 1_000_000}} {
-		l := New(b, math.MinInt64)
+		l := NewSeeded(b, math.MinInt64, 0)
 		for _, at := range []int64{0, second, math.MaxInt64 / 4, 1} {
 			l.IsDue(at)
 			l.GoOn(at)
@@ -313,7 +287,7 @@ func TestNilSearchesForNothing(t *testing.T) {
 }
 
 func TestLimitsDoNotAllocate(t *testing.T) {
-	l, at := New(Bounds{10, 1000, 4, 100}, 0), int64(0)
+	l, at := NewSeeded(Bounds{10, 1000, 4, 100}, 0, 0), int64(0)
 	if n := testing.AllocsPerRun(100, func() {
 		at = max(at+second, l.Opens())
 		if l.IsDue(at) {
@@ -330,14 +304,14 @@ func TestLimitsDoNotAllocate(t *testing.T) {
 
 // Requests of a process that was out of reach are told when it is back: they keep nobody waiting.
 func TestRequestsThatAreToldLate(t *testing.T) {
-	l := New(rates(60, 60), 0)
+	l := NewSeeded(rates(60, 60), 0, 0)
 	l.Count(hour, 1, 1, 0)
 	for _, tt := range []struct {
 		late, adds int64
 	}{
 		{0, second}, {second, second}, {2 * second, second}, {2*second + 1, 0}, {30 * second, 0},
 	} {
-		c := l.Copy()
+		c := *l
 		c.Count(hour-tt.late, 1, 1, 0)
 		if got := c.Opens() - l.Opens(); got != tt.adds {
 			t.Errorf("one of %v before adds %v, want %v", time.Duration(tt.late), time.Duration(got), time.Duration(tt.adds))

@@ -51,7 +51,7 @@ func (u *user) step(all []*Limits, random *rand.Rand) {
 		u.wall += random.Int64N(hour) - hour/2
 	}
 	what, amount, wait := random.IntN(40), random.IntN(5), random.Int64N(2*second)
-	sharers, bounds, told, known := random.IntN(3), someBounds[random.IntN(len(someBounds))], random.IntN(3) == 0, someFound(random)
+	sharers, bounds, told := random.IntN(3), someBounds[random.IntN(len(someBounds))], random.IntN(3) == 0
 	ends := random.IntN(len(u.charged) + 1)
 	for _, l := range all {
 		switch {
@@ -70,8 +70,6 @@ func (u *user) step(all []*Limits, random *rand.Rand) {
 			l.Tell(told)
 		case what == 32 && amount == 0:
 			l.Bind(bounds, u.at, u.at+u.wall)
-		case what == 33 && amount == 0:
-			l.Adopt(known, u.at)
 		case what == 34 && amount == 0:
 			l.Forget()
 		case what == 35:
@@ -166,16 +164,16 @@ func TestReadLimitsRefuses(t *testing.T) {
 		l          *Limits
 		change     func(l *Limits)
 	}{
-		{"nothing", "", New(Bounds{10, 1000, 4, 100}, 5), func(*Limits) {}},
-		{"a ceiling below its floor", "bounds that no quota has", New(rates(1, 2), 5), func(l *Limits) { l.bounds.CeilingRPM = 0 }},
-		{"a ceiling without a floor", "bounds that no quota has", New(slots(1, 2), 5), func(l *Limits) { l.bounds.FloorSlots = 0 }},
-		{"a floor beyond all", "bounds that no quota has", New(slots(1, 2), 5), func(l *Limits) { l.bounds.FloorSlots = 2_000_000 }},
-		{"negative gaps", "number out of range", New(Bounds{}, 5), func(l *Limits) { l.keeps = -1 }},
-		{"more calls than gaps", "number out of range", New(rates(1, 2), 5), func(l *Limits) { l.together = 1 }},
-		{"a level below the floor", "search that is none", New(rates(10, 40), 5), func(l *Limits) { l.bounds.FloorRPM = 30 }},
-		{"slots beyond the ceiling", "search that is none", New(slots(4, 8), 5), func(l *Limits) { l.bounds = slots(4, 7) }},
-		{"a negative level", "number out of range", Stored(state.Found{}), func(l *Limits) { l.stored.Rate.Level = -1 }},
-		{"windows of other searches", "number out of range", Stored(state.Found{}), func(l *Limits) { l.stored.Anew = 4 }},
+		{"nothing", "", NewSeeded(Bounds{10, 1000, 4, 100}, 5, 0), func(*Limits) {}},
+		{"a ceiling below its floor", "bounds that no quota has", NewSeeded(rates(1, 2), 5, 0), func(l *Limits) { l.bounds.CeilingRPM = 0 }},
+		{"a ceiling without a floor", "bounds that no quota has", NewSeeded(slots(1, 2), 5, 0), func(l *Limits) { l.bounds.FloorSlots = 0 }},
+		{"a floor beyond all", "bounds that no quota has", NewSeeded(slots(1, 2), 5, 0), func(l *Limits) { l.bounds.FloorSlots = 2_000_000 }},
+		{"negative gaps", "number out of range", NewSeeded(Bounds{}, 5, 0), func(l *Limits) { l.keeps = -1 }},
+		{"more calls than gaps", "number out of range", NewSeeded(rates(1, 2), 5, 0), func(l *Limits) { l.together = 1 }},
+		{"a level below the floor", "search that is none", NewSeeded(rates(10, 40), 5, 0), func(l *Limits) { l.bounds.FloorRPM = 30 }},
+		{"slots beyond the ceiling", "search that is none", NewSeeded(slots(4, 8), 5, 0), func(l *Limits) { l.bounds = slots(4, 7) }},
+		{"a negative level", "number out of range", StoredSeeded(state.Found{}, 0), func(l *Limits) { l.stored.Rate.Level = -1 }},
+		{"windows of other searches", "number out of range", StoredSeeded(state.Found{}, 0), func(l *Limits) { l.stored.Anew = 4 }},
 	} {
 		tt.change(tt.l)
 		r := wire.NewReader(tt.l.AppendImage(nil))

@@ -5,7 +5,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
-	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -109,7 +108,7 @@ func (l *Lines) join(c *Candidate) {
 	class := l.classOf(c.Class)
 	for i := range c.Items {
 		g := l.lineOf(c.Items[i].Account)
-		p := place{line: g, entry: g.queue.PushAsleep(c, class.Class, c.Flow, 0)}
+		p := place{line: g, entry: g.queue.PushAsleep(c, class.Class, c.Flow)}
 		if !g.isPool && !l.asleep[c.Waiter.ID.Process] {
 			g.queue.Wake(p.entry)
 		}
@@ -283,7 +282,7 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 	lines := l.sorted()
 	orders := make([]order, len(lines))
 	for i, g := range lines {
-		orders[i] = order{g.queue.Circle(), g.queue.State(nil, 0)}
+		orders[i] = order{g.queue.Circle(), g.queue.Progress()}
 	}
 	standing := make([][]*Candidate, len(waiters))
 	for i, w := range waiters {
@@ -304,7 +303,7 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 	}
 	for i, g := range lines {
 		if anew := l.of[g.account]; anew != nil {
-			anew.queue.SetState(orders[i].state, func(name string) fairline.Class { return l.classOf(name).Class })
+			anew.queue.Resume(orders[i].progress, func(name string) fairline.Class { return l.classOf(name).Class })
 			anew.queue.SetCircle(orders[i].circle)
 		}
 	}
@@ -312,8 +311,8 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 
 // order is how far the classes of a line were served, and whose flow is next.
 type order struct {
-	circle fairline.Circle
-	state  state.Line
+	circle   fairline.Circle
+	progress fairline.Progress
 }
 
 // Review refuses the waiters that can pass no more, at any place in line, after something has

@@ -40,14 +40,6 @@ func (m *Members) Given() []string {
 	return slices.Clone(m.given)
 }
 
-// Equal reports whether both have the same names and patterns, in the same order.
-func (m *Members) Equal(other *Members) bool {
-	if m == nil || other == nil {
-		return m == other
-	}
-	return slices.Equal(m.given, other.given)
-}
-
 // Has reports whether a model of a name is in the pool.
 func (m *Members) Has(name string) bool { return m != nil && (m.every || m.Names(name)) }
 

@@ -30,17 +30,17 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	var none *Members
-	if none.Has("m") || none.Names("m") || none.Given() != nil || none.Equal(New(nil)) || !none.Equal(nil) {
+	if none.Has("m") || none.Names("m") || none.Given() != nil {
 		t.Error("nil members have a model")
 	}
 }
 
 func TestMembersAreACopy(t *testing.T) {
 	models := []string{"a", "b*"}
-	m, same := New(models), New(models)
+	m := New(models)
 	models[0] = "x"
 	m.Given()[1] = "y"
-	if !m.Has("a") || !m.Has("bb") || m.Has("x") || !m.Equal(same) || m.Equal(New(models)) {
+	if !m.Has("a") || !m.Has("bb") || m.Has("x") {
 		t.Errorf("they have become %q", m.Given())
 	}
 }

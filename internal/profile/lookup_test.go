@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 )
 
 func TestLookup(t *testing.T) {
@@ -62,24 +61,5 @@ func TestLookup(t *testing.T) {
 	}
 	if rules := p.CountingOf(&p.Rows[2]); !slices.Equal(rules, []Rule{InputOnly}) {
 		t.Errorf("the rules of a row without any are %q", rules)
-	}
-}
-
-// A row is fresh for 90 days after the midnight that begins the day it was read.
-func TestStale(t *testing.T) {
-	read := time.Date(2026, 10, 4, 0, 0, 0, 0, time.UTC)
-	row := Row{ReadOn: Day{read}}
-	for _, tt := range []struct {
-		now  time.Time
-		want bool
-	}{
-		{read.AddDate(-1, 0, 0), false},
-		{read.AddDate(0, 0, 90), false},
-		{read.AddDate(0, 0, 90).Add(time.Nanosecond), true},
-		{read.AddDate(0, 0, 90).In(time.FixedZone("", 14*3600)), false},
-	} {
-		if got := row.Stale(tt.now); got != tt.want {
-			t.Errorf("at %v: %v", tt.now, got)
-		}
 	}
 }

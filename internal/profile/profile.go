@@ -47,9 +47,6 @@ type Row struct {
 	Note       string     `json:"note"`
 }
 
-// Stale reports whether the row was read more than FreshFor ago.
-func (r *Row) Stale(now time.Time) bool { return now.Sub(r.ReadOn.Time()) > FreshFor }
-
 // At reports whether the row is one of a tier.
 func (r *Row) At(tier string) bool { return slices.Contains(r.Tiers, tier) }
 

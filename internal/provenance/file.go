@@ -57,14 +57,3 @@ func (p *Quotas) Stored(quotas map[string]state.Quota) (said map[string]state.Sa
 	}
 	return said, supplied
 }
-
-// Supplied returns the quotas that neither the program nor the account said.
-func (p *Quotas) Supplied() map[string]state.Quota {
-	supplied := make(map[string]state.Quota)
-	for name, m := range p.models {
-		if !m.said.Has(state.Program) && !m.said.Has(state.Account) {
-			supplied[name] = m.is
-		}
-	}
-	return supplied
-}

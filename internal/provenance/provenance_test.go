@@ -2,7 +2,6 @@ package provenance_test
 
 import (
 	"maps"
-	"slices"
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
@@ -263,9 +262,6 @@ func TestOrigins(t *testing.T) {
 	if said, supplied := h.Stored(quotas); !supplied["p"] || !supplied["f"] || supplied["m"] || len(said) != 2 {
 		t.Errorf("stored: %v, %v", said, supplied)
 	}
-	if names := slices.Sorted(maps.Keys(h.Supplied())); !slices.Equal(names, []string{"f", "p"}) {
-		t.Errorf("supplied: %v", names)
-	}
 	for name, want := range map[string]state.Origin{"p": state.Profile, "f": state.File} {
 		if got := h.Origins(name, h.quotas[name]); got[state.RPM] != want {
 			t.Errorf("%s: %v", name, got)
@@ -273,48 +269,27 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// What processes say of a model, as a store tells it.
-func TestShare(t *testing.T) {
+// What a store of before has of a model is what the program and the account said.
+func TestShared(t *testing.T) {
 	rpm := func(n int) q { return q{MaxRPM: n} }
 	both := state.SaidBy(state.Program, rpm(1))
 	both.Set(state.Account, q{MaxTPM: 2})
+	since := both
+	since.Set(state.Program, rpm(7))
 	for _, tt := range []struct {
 		name   string
 		stored q
 		from   state.Said
-		said   state.Said
-		want   q
+		want   state.Said
 	}{
-		{"without origins", rpm(5), state.Said{}, state.SaidBy(state.Program, rpm(5)), rpm(5)},
-		{"of both", q{MaxRPM: 1, MaxTPM: 2}, both, both, q{MaxRPM: 1, MaxTPM: 2}},
-		{"of an older process since", rpm(7), both, func() state.Said {
-			said := both
-			said.Set(state.Program, rpm(7))
-			return said
-		}(), q{MaxRPM: 7, MaxTPM: 2}},
-		{"a profile, when it was not shared", rpm(5), state.SaidBy(state.Profile, rpm(5)), state.Said{}, rpm(3)},
-		{"a file, when it was not shared", rpm(5), state.SaidBy(state.File, rpm(5)), state.SaidBy(state.Program, rpm(5)), rpm(5)},
+		{"without origins", rpm(5), state.Said{}, state.SaidBy(state.Program, rpm(5))},
+		{"of both", q{MaxRPM: 1, MaxTPM: 2}, both, both},
+		{"of an older process since", rpm(7), both, since},
+		{"a profile, when it was not shared", rpm(5), state.SaidBy(state.Profile, rpm(5)), state.Said{}},
+		{"a file, when it was not shared", rpm(5), state.SaidBy(state.File, rpm(5)), state.SaidBy(state.Program, rpm(5))},
 	} {
-		h := newHolder()
-		profile(rpm(3))(h)
-		var said state.Said
-		h.say("m", func() { said = h.Share("m", tt.stored, tt.from) })
-		if said != tt.said || h.quotas["m"] != tt.want {
-			t.Errorf("%s: %+v holds, said %s, want %+v and %s", tt.name, h.quotas["m"], said.Text(), tt.want, tt.said.Text())
-		}
-		if after, ok := h.After("m", state.Said{}, state.Program); !ok || after != rpm(3) {
-			t.Errorf("%s: after all is taken back: %+v", tt.name, after)
-		}
-		report(q{MaxRPM: 1, MaxTPD: 9})(h)
-		news := said
-		news.Set(state.Account, q{MaxOTPM: 4})
-		h.say("m", func() { h.Tell("m", news, state.Account) })
-		if got := h.quotas["m"]; got.MaxTPD != 9 || got.MaxOTPM != 4 {
-			t.Errorf("%s: news of the account make it %+v", tt.name, got)
-		}
-		h.say("m", func() { h.Tell("m", news, state.Program) })
-		if got := h.quotas["m"]; got.MaxTPD != 0 {
-			t.Errorf("%s: set again, it is %+v", tt.name, got)
+		if said := provenance.Shared(tt.stored, tt.from); said != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, said.Text(), tt.want.Text())
 		}
 	}
 }

@@ -28,7 +28,8 @@ func (r *Replica) saveImage() {
 	r.saving = true
 	r.done.Go(func() {
 		err := r.makeImage()
-		failed := err != nil && !errors.Is(err, store.ErrOlder)
+		overtaken := errors.Is(err, store.ErrOlder) || errors.Is(err, store.ErrTrimmed) // by another's image
+		failed := err != nil && !overtaken
 		if failed && r.ctx.Err() == nil {
 			r.tell(fmt.Errorf("save an image of the log: %w", err))
 			r.pause(saveAgain)

@@ -168,9 +168,9 @@ func (r *Replica) unsent(flying []*ask, sent time.Time, err error) {
 	}
 }
 
-// fail notes that a call of the log that was sent at a time had no answer. Without contact for as long as a call may take,
-// and with more than one of them, the log is away. So it is where it refuses for as long what is
-// appended, whatever can be read.
+// fail notes that a call of the log that was sent at a time had no answer. Without contact for as
+// long as a call may take, and with more than one of them, the log is away. So it is where it
+// refuses for as long what is appended, whatever can be read.
 func (r *Replica) fail(err error, sent time.Time) {
 	if r.ctx.Err() != nil {
 		return

@@ -186,7 +186,7 @@ func TestTakesOverWhatWasLeftHalfMade(t *testing.T) {
 		t.Errorf("some of the tables: %+v, %v", u, s.Quotas)
 	}
 	storeCharge(t, d)
-	if u := load(t, openDB(t, path)).Usage["m"]; len(u.Requests) != 2 || u.TokenCount() != 1 || u.DayCount != 1 {
+	if u := load(t, openDB(t, path)).Usage["m"]; len(u.Requests) != 2 || len(u.Tokens) != 1 || u.DayCount != 1 {
 		t.Errorf("and what was stored then: %+v", u)
 	}
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // charge is a call of a model.
 func charge(model string, at time.Time, tokens int) *Change {
 	return &Change{
-		Model: model, Requests: []time.Time{at}, Tokens: state.TokenList{{Time: at, Count: tokens}},
+		Model: model, Requests: []time.Time{at}, Tokens: []state.Token{{Time: at, Count: tokens}},
 		Day: state.DayUsage{Start: at.UnixNano(), Count: 1, Tokens: int64(tokens)},
 	}
 }
@@ -62,7 +62,7 @@ var sampleBytes = sync.OnceValues(func() ([]byte, error) {
 	u := &Update{Quotas: map[string]state.Quota{"m": {MaxRPM: 10, MaxTPM: 1000, MaxRPD: 100}, "n": {}}, Now: now.UnixNano()}
 	for _, model := range []string{"m", "n"} {
 		c := &Change{Model: model, Day: state.DayUsage{Start: now.UnixNano(), Count: 150, Tokens: 150 * 150}}
-		var tokens state.TokenList
+		var tokens []state.Token
 		for i := range 150 {
 			c.Requests = append(c.Requests, now)
 			tokens = append(tokens, state.Token{Time: now, Count: 2 * i, Input: i})

@@ -3,10 +3,8 @@
 package sqlitestate
 
 import (
-	"database/sql"
 	"fmt"
 	"strings"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
@@ -121,23 +119,6 @@ func (s *Statements) PutCooldown(model string, c state.Cooldown) error {
 	return s.drop(causesTable, model)
 }
 
-// PutAnswers stores what was learned of the answers of a model, whatever was there.
-func (s *Statements) PutAnswers(model string, a state.Answers) error {
-	_, err := s.Exec(answersTable.InsertInto("INSERT OR REPLACE"), model, state.AnswersText(a))
-	return err
-}
-
-// PutFound stores what was found of the limits of a model, whatever was there.
-func (s *Statements) PutFound(model string, f state.Found) error {
-	_, err := s.Exec(foundTable.InsertInto("INSERT OR REPLACE"), model, state.FoundText(f))
-	return err
-}
-
-// PutPool stores the members of a pool.
-func (s *Statements) PutPool(pool string, members []string) error {
-	return s.putPool(pool, state.PoolText(members))
-}
-
 func (s *Statements) putPool(pool, text string) error {
 	if err := s.ensureFormat(limitsFormat); err != nil {
 		return err
@@ -175,67 +156,9 @@ func (s *Statements) sweepSpend(now int64, most int) error {
 	return err
 }
 
-// PutDay stores the day of a model.
-func (s *Statements) PutDay(model string, d state.DayUsage) error {
-	_, err := s.Exec(`INSERT INTO daily (model, day_start, day_count, day_tokens) VALUES (?, ?, ?, ?)
-		ON CONFLICT (model) DO UPDATE SET
-		day_start = excluded.day_start, day_count = excluded.day_count, day_tokens = excluded.day_tokens`,
-		model, d.Start, d.Count, d.Tokens)
-	return err
-}
-
-// DropDay deletes the day of a model, or of all models where model is empty.
-func (s *Statements) DropDay(model string) error { return s.drop(dailyTable, model) }
-
-// DropCooldown deletes the cooldown of a model, or of all models where model is empty.
-func (s *Statements) DropCooldown(model string) error {
-	if err := s.drop(causesTable, model); err != nil {
-		return err
-	}
-	return s.drop(cooldownsTable, model)
-}
-
 func (s *Statements) drop(t *Table, model string) error {
-	if model == "" {
-		return s.clear(t)
-	}
 	_, err := s.Exec("DELETE FROM "+t.Name+" WHERE model = ?", model)
 	return err
-}
-
-// Sweep deletes some of the days, the cooldowns and what was found that are long over at now, in
-// UnixNano.
-func (s *Statements) Sweep(now int64) error {
-	const most = 1000
-	if _, err := s.Exec("DELETE FROM daily WHERE rowid IN (SELECT rowid FROM daily WHERE day_start < ? LIMIT ?)",
-		now-clock.LongestDay-int64(24*time.Hour), most); err != nil {
-		return err
-	}
-	for _, table := range []*Table{cooldownsTable, causesTable} {
-		if _, err := s.Exec("DELETE FROM "+table.Name+" WHERE rowid IN (SELECT rowid FROM "+table.Name+" WHERE until < ? LIMIT ?)",
-			now-int64(24*time.Hour), most); err != nil {
-			return err
-		}
-	}
-	if err := s.sweepSpend(now-int64(24*time.Hour), most); err != nil {
-		return err
-	}
-	_, err := s.Exec(`DELETE FROM found WHERE rowid IN (SELECT rowid FROM found
-		WHERE CASE WHEN json_valid(found) THEN json_extract(found, '$.at') < ? END LIMIT ?)`, now-int64(state.FoundLasts), most)
-	return err
-}
-
-// CooldownModels returns the models that have a cooldown.
-func (s *Statements) CooldownModels() (models []string, err error) {
-	err = s.Each(func(rows *sql.Rows) error {
-		var model string
-		if err := Scan(rows, "cooldowns", &model); err != nil {
-			return err
-		}
-		models = append(models, model)
-		return nil
-	}, "SELECT model FROM cooldowns")
-	return models, err
 }
 
 // clear deletes all rows of a table.

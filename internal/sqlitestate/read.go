@@ -103,21 +103,6 @@ func (s *Statements) readQuotas() (map[string]state.Quota, error) {
 	return quotas, err
 }
 
-// ReadQuota reads the quota of one model and what is said of its origins; ok is false where there
-// is none.
-func (s *Statements) ReadQuota(model string) (q state.Quota, from state.Said, ok bool, err error) {
-	var name, text string
-	targets := quotaTargets(&name, &q)
-	if ok, err = s.row(targets, selectQuotas+" WHERE q.model = ?", model); err != nil || !ok {
-		return q, from, false, err
-	}
-	if has, err := s.row([]any{&text}, "SELECT said FROM origins WHERE model = ?", model); err != nil || !has {
-		return q, from, true, err
-	}
-	from, err = parseSaid(model, text)
-	return q, from, true, err
-}
-
 func (s *Statements) readSaid() (map[string]state.Said, error) {
 	all := make(map[string]state.Said)
 	err := s.Each(func(rows *sql.Rows) error {
@@ -217,7 +202,7 @@ func (s *Statements) ReadSnapshot() (*state.Snapshot, error) {
 // charges are what the database has of the minute of one model.
 type charges struct {
 	requests []time.Time
-	tokens   state.TokenList
+	tokens   []state.Token
 }
 
 // readCharges reads the charges of all models. It makes no string for the name of a model

@@ -43,8 +43,8 @@ type Update struct {
 // Change holds the changes of one model since it was last stored or loaded.
 type Change struct {
 	Model    string
-	Requests []time.Time  // new ones
-	Tokens   state.Tokens // new ones; nil for none
+	Requests []time.Time   // new ones
+	Tokens   []state.Token // new ones
 
 	// RequestFixes and TokenFixes are changes of entries that the database has.
 	RequestFixes []Fix[time.Time]
@@ -56,14 +56,6 @@ type Change struct {
 	Continues bool // memory holds the same entries and day that were stored, and more
 	Forget    bool // what was stored is no longer true: it was reset or replaced
 	Gone      bool // memory has nothing of the model any more
-}
-
-// tokenCount returns how many tokens are new.
-func (c *Change) tokenCount() int {
-	if c.Tokens == nil {
-		return 0
-	}
-	return c.Tokens.Len()
 }
 
 // Fix is a change of an entry that the database has: it goes, or it is Added. An entry that

@@ -263,8 +263,7 @@ func (w *writer) writeChange(c *Change) error {
 			return fmt.Errorf("write requests: %w", err)
 		}
 	}
-	for i := range c.tokenCount() {
-		e := c.Tokens.At(i)
+	for _, e := range c.Tokens {
 		if err := w.tokens.add(c.Model, clock.UnixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
 			return fmt.Errorf("write tokens: %w", err)
 		}
@@ -349,7 +348,7 @@ func (w *writer) sweep(changes []*Change) error {
 	requests, tokens := least, least
 	for _, c := range changes {
 		requests += 2 * len(c.Requests)
-		tokens += 2 * c.tokenCount()
+		tokens += 2 * len(c.Tokens)
 	}
 	for _, t := range []struct {
 		name, column string

@@ -1,9 +1,7 @@
 package state
 
 import (
-	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -66,17 +64,8 @@ func ValidateClasses(classes map[string]Class) error {
 	return nil
 }
 
-// ClassesText returns classes as the text of an event.
-func ClassesText(classes map[string]Class) string {
-	text, err := json.Marshal(classes)
-	if err != nil {
-		panic(err) // it is strings, integers and booleans
-	}
-	return string(text)
-}
-
-// ParseClasses is the reverse of ClassesText. The error names what is wrong with the text: classes
-// that are not known here would not be those of the other processes.
+// ParseClasses reads the text of classes in shared stores of before. The error names what is wrong
+// with the text.
 func ParseClasses(text string) (classes map[string]Class, err error) {
 	if err = DecodeStrictly(text, &classes); err == nil {
 		err = ValidateClasses(classes)
@@ -85,52 +74,4 @@ func ParseClasses(text string) (classes map[string]Class, err error) {
 		return nil, err
 	}
 	return classes, nil
-}
-
-// Line is how far the classes of a line have been served: see package fairline. It holds for the
-// classes of one text alone.
-type Line struct {
-	Of      uint64               // of the classes: see ClassesID
-	Virtual [2]int64             // the virtual time of the classes, and of those ahead
-	Passed  int                  `json:",omitempty"`
-	Classes map[string]LineClass `json:",omitempty"`
-}
-
-// LineClass is how far a class of a line has been served.
-type LineClass struct {
-	Start int64 // the virtual time at which its next one begins
-	Turn  int64 `json:",omitempty"` // of its flows
-}
-
-// ClassesID tells texts of classes apart.
-func ClassesID(text string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(text))
-	return h.Sum64()
-}
-
-// LineText returns the text of an event that says how far a line is.
-func LineText(l Line) string {
-	text, err := json.Marshal(l)
-	if err != nil {
-		panic(err) // it is strings and integers
-	}
-	return string(text)
-}
-
-// ParseLine is the reverse of LineText.
-func ParseLine(text string) (l Line, err error) {
-	if err = DecodeStrictly(text, &l); err != nil {
-		return Line{}, err
-	}
-	values := []int64{l.Virtual[0], l.Virtual[1], int64(l.Passed)}
-	for _, c := range l.Classes {
-		values = append(values, c.Start, c.Turn)
-	}
-	for _, v := range values {
-		if v < 0 || v > 1<<62 {
-			return Line{}, fmt.Errorf("a line is at %d", v)
-		}
-	}
-	return l, nil
 }

@@ -49,17 +49,6 @@ func (d DayUsage) Plus(count, tokens int64) DayUsage {
 	return d
 }
 
-// AtLeast returns the day raised to what other says of the same day: it began no later, and has
-// no fewer requests and tokens.
-func (d DayUsage) AtLeast(other DayUsage) DayUsage {
-	if d.Empty() {
-		d.Start = other.Start
-	}
-	d.Start = min(d.Start, other.Start)
-	d.Count, d.Tokens = max(d.Count, other.Count), max(d.Tokens, other.Tokens)
-	return d
-}
-
 func addCounts(count, more int64) int64 {
 	if more > 0 && count > math.MaxInt64-more {
 		return math.MaxInt64

@@ -45,20 +45,16 @@ func ModelName(name string) string {
 // returns any other name as it is.
 func IsMarked(name string) bool { return name != "" && name[0] == modelMark[0] }
 
-// poolText is what files and logs have of the members of a pool.
+// poolText is what files and shared stores of before have of the members of a pool.
 type poolText struct {
 	Models []string `json:"models"`
 	Gone   bool     `json:"gone,omitempty"` // it is no pool any more
 }
 
 // PoolText returns the names and patterns of the members of a pool as text.
-func PoolText(models []string) string { return poolText{Models: models}.text() }
-
-// GonePoolText says that something is no pool any more.
-func GonePoolText() string { return poolText{Gone: true}.text() }
-
-func (p poolText) text() string {
-	if p.Models == nil {
+func PoolText(models []string) string {
+	p := poolText{Models: models}
+	if models == nil {
 		p.Models = []string{}
 	}
 	text, err := json.Marshal(p)
@@ -68,8 +64,8 @@ func (p poolText) text() string {
 	return string(text)
 }
 
-// ParsePool is the reverse of PoolText, and of GonePoolText. The error names what is wrong with the
-// text.
+// ParsePool is the reverse of PoolText. Shared stores of before also say that something is no pool
+// any more. The error names what is wrong with the text.
 func ParsePool(text string) (models []string, gone bool, err error) {
 	var p poolText
 	if err = DecodeStrictly(text, &p); err != nil {

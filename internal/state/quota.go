@@ -67,16 +67,6 @@ func (q *Quota) Limit(of Dimension) *int {
 	}
 }
 
-// FirstOfMinute returns the limit of the minute that denies first; TPM where none is limited.
-func (q *Quota) FirstOfMinute() Dimension {
-	for _, of := range [...]Dimension{RPM, ITPM, OTPM} {
-		if *q.Limit(of) != 0 {
-			return of
-		}
-	}
-	return TPM
-}
-
 // Invalid returns the reason of a refusal by the first field that is out of range. It does not look
 // at the zone.
 func (q *Quota) Invalid() (reason string, bad bool) {

@@ -38,17 +38,6 @@ func (p *SpendPeriod) add(change SpendPeriod) {
 	}
 }
 
-// atLeast returns the later of two periods; of one, the larger amount.
-func (p SpendPeriod) atLeast(other SpendPeriod) SpendPeriod {
-	switch {
-	case other.Begin >= p.End:
-		return other
-	case other.End > p.Begin:
-		p.Spent = max(p.Spent, other.Spent)
-	}
-	return p
-}
-
 // SpendField is a limit of spend in Quota.
 type SpendField struct {
 	Field   string // its name in Go
@@ -89,11 +78,6 @@ func (s *Spend) Add(change Spend) {
 	s.Month.add(change.Month)
 }
 
-// AtLeast returns the spend that is no less than either.
-func (s Spend) AtLeast(other Spend) Spend {
-	return Spend{Day: s.Day.atLeast(other.Day), Month: s.Month.atLeast(other.Month)}
-}
-
 // Less returns the change that makes before s: what s has more in the same periods.
 func (s Spend) Less(before Spend) Spend {
 	less := func(is, was SpendPeriod) SpendPeriod {
@@ -103,6 +87,18 @@ func (s Spend) Less(before Spend) Spend {
 		return is
 	}
 	return Spend{Day: less(s.Day, before.Day), Month: less(s.Month, before.Month)}
+}
+
+// SpendSince returns what was spent on top of what a file has, or that its periods end elsewhere.
+func SpendSince(spent, before map[string]Spend) map[string]Spend {
+	since := make(map[string]Spend)
+	for account, s := range spent {
+		was, has := before[account]
+		if change := s.Less(was); has && s != was || change.Day.Spent != 0 || change.Month.Spent != 0 {
+			since[account] = change
+		}
+	}
+	return since
 }
 
 // IsOver reports whether day and month are over at an instant, in UnixNano, so nothing counts.

@@ -97,20 +97,6 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-func TestFirstOfMinute(t *testing.T) {
-	for quota, want := range map[state.Quota]state.Dimension{
-		{}:                                  state.TPM,
-		{MaxTPM: 1, MaxRPD: 1}:              state.TPM,
-		{MaxTPM: 1, MaxOTPM: 1}:             state.OTPM,
-		{MaxTPM: 1, MaxOTPM: 1, MaxITPM: 1}: state.ITPM,
-		{MaxRPM: 1, MaxITPM: 1}:             state.RPM,
-	} {
-		if got := quota.FirstOfMinute(); got != want {
-			t.Errorf("%+v: %v, want %v", quota, got, want)
-		}
-	}
-}
-
 func TestDayUsage(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	day := state.DayUsage{Start: start.UnixNano(), Count: 2, Tokens: 10}
@@ -150,20 +136,5 @@ func TestCorrupt(t *testing.T) {
 	err := state.Corrupt(strings.Repeat("p", 5000), errors.Join(io.EOF, errors.New(strings.Repeat("\xff", 5000))))
 	if !errors.Is(err, state.ErrCorrupt) || !errors.Is(err, io.EOF) || len(err.Error()) > 1024 {
 		t.Errorf("%d bytes: %v", len(err.Error()), err)
-	}
-}
-
-func TestDayUsageAtLeast(t *testing.T) {
-	for _, tt := range []struct {
-		name          string
-		d, was, raise state.DayUsage
-	}{
-		{"nothing yet", state.DayUsage{Start: 50}, state.DayUsage{Start: 70, Count: 2, Tokens: 3}, state.DayUsage{Start: 70, Count: 2, Tokens: 3}},
-		{"less, begun later", state.DayUsage{Start: 50, Count: 1, Tokens: 9}, state.DayUsage{Start: 40, Count: 2, Tokens: 3}, state.DayUsage{Start: 40, Count: 2, Tokens: 9}},
-		{"more, begun earlier", state.DayUsage{Start: 50, Count: 3, Tokens: 9}, state.DayUsage{Start: 60, Count: 2, Tokens: 3}, state.DayUsage{Start: 50, Count: 3, Tokens: 9}},
-	} {
-		if got := tt.d.AtLeast(tt.was); got != tt.raise {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.raise)
-		}
 	}
 }

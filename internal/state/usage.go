@@ -14,33 +14,6 @@ type Token struct {
 	Input int
 }
 
-// Tokens is a list of tokens as its owner stores it, so that nobody has to copy it.
-type Tokens interface {
-	Len() int
-	At(i int) Token
-}
-
-// TokenList is Tokens that are stored as such.
-type TokenList []Token
-
-// Len returns how many there are.
-func (l TokenList) Len() int { return len(l) }
-
-// At returns the i-th of them.
-func (l TokenList) At(i int) Token { return l[i] }
-
-// TokenView is Tokens that are stored as entries of another type, which Token converts.
-type TokenView[T any] struct {
-	Entries []T
-	Token   func(T) Token
-}
-
-// Len returns how many there are.
-func (v TokenView[T]) Len() int { return len(v.Entries) }
-
-// At returns the i-th of them.
-func (v TokenView[T]) At(i int) Token { return v.Token(v.Entries[i]) }
-
 // CheckInput refuses more input tokens than there are tokens: no version wrote that, as
 // none wrote a negative count.
 func (t Token) CheckInput() error {
@@ -53,18 +26,10 @@ func (t Token) CheckInput() error {
 // Usage is the usage of a model: the charges of the minute, oldest first, and the day.
 type Usage struct {
 	Requests  []time.Time
-	Tokens    Tokens // nil for none
+	Tokens    []Token
 	DayStart  time.Time
 	DayCount  int // requests since DayStart
 	DayTokens int // tokens since DayStart
-}
-
-// TokenCount returns how many token entries there are.
-func (u *Usage) TokenCount() int {
-	if u.Tokens == nil {
-		return 0
-	}
-	return u.Tokens.Len()
 }
 
 // Day returns the day as databases store it.

@@ -104,7 +104,7 @@ func (m *Models) Compare(a *account.Account, now account.Now, span int64) (diffe
 	c := measure(a, now, span)
 	c.entries = a.BeginStore()
 	c.Model = a.Name
-	c.Requests, c.Tokens = c.entries.Requests.Added, state.TokenList(c.entries.Tokens.Added)
+	c.Requests, c.Tokens = c.entries.Requests.Added, []state.Token(c.entries.Tokens.Added)
 	for _, fix := range c.entries.Requests.Corrected {
 		c.RequestFixes = append(c.RequestFixes, sqlitestate.Fix[time.Time]{Value: fix.Value, Added: fix.Added})
 	}

@@ -75,9 +75,9 @@ func (w *world) only(t *testing.T) *sqlitestate.Change {
 // wrote checks how many entries a change adds and corrects.
 func wrote(t *testing.T, c *sqlitestate.Change, added, fixes int) {
 	t.Helper()
-	if len(c.Requests) != added || c.Tokens.Len() != added || len(c.TokenFixes) != fixes {
+	if len(c.Requests) != added || len(c.Tokens) != added || len(c.TokenFixes) != fixes {
 		t.Errorf("adds %d requests and %d tokens, and corrects %d, want %d and %d",
-			len(c.Requests), c.Tokens.Len(), len(c.TokenFixes), added, fixes)
+			len(c.Requests), len(c.Tokens), len(c.TokenFixes), added, fixes)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestOnlyWhatIsNew(t *testing.T) {
 	first := w.charge(m, 7)
 	c := w.only(t)
 	wrote(t, c, 1, 0)
-	if c.Model != "m" || c.Continues || c.Forget || c.Gone || c.Tokens.At(0).Count != 7 || c.Day.Count != 1 || c.Zone != nil {
+	if c.Model != "m" || c.Continues || c.Forget || c.Gone || c.Tokens[0].Count != 7 || c.Day.Count != 1 || c.Zone != nil {
 		t.Errorf("the first save: %+v", c)
 	}
 	w.end(false)
@@ -168,7 +168,7 @@ func TestForgottenMeanwhile(t *testing.T) {
 		m.Forget()
 		w.end(ok)
 		w.charge(m, 8)
-		if c := w.only(t); c.Forget != ok || c.Continues || len(c.Requests) != 1 || c.Tokens.At(0).Count != 8 {
+		if c := w.only(t); c.Forget != ok || c.Continues || len(c.Requests) != 1 || c.Tokens[0].Count != 8 {
 			t.Errorf("after a save that succeeded: %v: %+v", ok, c)
 		}
 		w.end(true)

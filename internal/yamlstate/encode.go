@@ -118,10 +118,9 @@ func (w *encoder) usage(model string, u *state.Usage) {
 		w.buf = append(w.buf, "            - "...)
 		w.time(t)
 	}
-	n := u.TokenCount()
-	w.list("tokens", n)
-	for i := range n {
-		w.token(u.Tokens.At(i))
+	w.list("tokens", len(u.Tokens))
+	for _, t := range u.Tokens {
+		w.token(t)
 	}
 	w.buf = append(w.buf, "        day_start: "...)
 	w.time(u.DayStart)

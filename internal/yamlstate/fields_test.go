@@ -24,11 +24,11 @@ func everyField(now time.Time) *state.Snapshot {
 		Usage: map[string]*state.Usage{
 			"full": {
 				Requests: []time.Time{at, at},
-				Tokens:   state.TokenList{{Time: at, Count: 100, Input: 70}, {Time: at, Count: 5}, {Time: at, Count: 8, Input: 8}},
+				Tokens:   []state.Token{{Time: at, Count: 100, Input: 70}, {Time: at, Count: 5}, {Time: at, Count: 8, Input: 8}},
 				DayStart: at, DayCount: 2, DayTokens: 113,
 			},
-			"old":     {Requests: []time.Time{at}, Tokens: state.TokenList{{Time: at, Count: 1}}, DayStart: at, DayCount: 1},
-			"largest": {Tokens: state.TokenList{{Time: at, Count: math.MaxInt, Input: math.MaxInt}}, DayStart: at, DayCount: 1, DayTokens: math.MaxInt},
+			"old":     {Requests: []time.Time{at}, Tokens: []state.Token{{Time: at, Count: 1}}, DayStart: at, DayCount: 1},
+			"largest": {Tokens: []state.Token{{Time: at, Count: math.MaxInt, Input: math.MaxInt}}, DayStart: at, DayCount: 1, DayTokens: math.MaxInt},
 		},
 		Cooldowns: map[string]state.Cooldown{
 			"full":     {Until: now.Add(time.Hour).Round(0), Cause: "daily_quota"},
@@ -194,7 +194,7 @@ func TestYAMLWritesWhatItReads(t *testing.T) {
 	now := time.Now()
 	s := state.NewSnapshot()
 	s.Usage["m"] = &state.Usage{
-		Tokens:    state.TokenList{{Time: now, Count: 5, Input: 7}, {Time: now, Count: 5, Input: -7}, {Time: now, Count: -5, Input: 7}, {Time: now, Count: -5, Input: -7}},
+		Tokens:    []state.Token{{Time: now, Count: 5, Input: 7}, {Time: now, Count: 5, Input: -7}, {Time: now, Count: -5, Input: 7}, {Time: now, Count: -5, Input: -7}},
 		DayTokens: -1,
 	}
 	var file bytes.Buffer
@@ -206,7 +206,7 @@ func TestYAMLWritesWhatItReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []int{5, 0, 0, 0} {
-		if input := got.Usage["m"].Tokens.At(i).Input; input != want {
+		if input := got.Usage["m"].Tokens[i].Input; input != want {
 			t.Errorf("entry %d has %d input tokens, want %d", i, input, want)
 		}
 	}

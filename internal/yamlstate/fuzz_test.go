@@ -129,7 +129,7 @@ func differs(s, other *state.Snapshot) string {
 			return "a model is missing"
 		case !slices.EqualFunc(a.Requests, b.Requests, same):
 			return "requests differ"
-		case !slices.EqualFunc(tokensOf(a), tokensOf(b), func(a, b state.Token) bool {
+		case !slices.EqualFunc(a.Tokens, b.Tokens, func(a, b state.Token) bool {
 			return same(a.Time, b.Time) && a.Count == b.Count && a.Input == b.Input
 		}):
 			return "tokens differ"
@@ -159,11 +159,4 @@ func inYAML(t time.Time) time.Time {
 		return time.Time{}
 	}
 	return t
-}
-
-func tokensOf(u *state.Usage) (tokens []state.Token) {
-	for i := range u.TokenCount() {
-		tokens = append(tokens, u.Tokens.At(i))
-	}
-	return tokens
 }

@@ -123,7 +123,7 @@ func usageText(s *state.Snapshot) string {
 		for _, at := range u.Requests {
 			fmt.Fprintf(&b, "\trequest %s\n", timeText(at))
 		}
-		for _, e := range tokensOf(u) {
+		for _, e := range u.Tokens {
 			fmt.Fprintf(&b, "\ttokens %s %d\n", timeText(e.Time), e.Count)
 		}
 	}

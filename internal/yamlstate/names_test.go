@@ -32,7 +32,7 @@ func TestKeepsEveryModelName(t *testing.T) {
 	want := state.NewSnapshot()
 	for i, name := range names {
 		want.Quotas[name] = state.Quota{MaxRPM: i + 1}
-		want.Usage[name] = &state.Usage{Requests: []time.Time{now}, Tokens: state.TokenList{{Time: now, Count: i}}, DayStart: now, DayCount: i}
+		want.Usage[name] = &state.Usage{Requests: []time.Time{now}, Tokens: []state.Token{{Time: now, Count: i}}, DayStart: now, DayCount: i}
 	}
 	if len(want.Quotas) != len(names) {
 		t.Fatal("a name is there twice")
@@ -72,7 +72,7 @@ func TestKeepsEveryModelName(t *testing.T) {
 		read.Quotas[name] = state.Quota{MaxRPM: q.MaxRPM}
 	}
 	for name, u := range other.State {
-		var tokens state.TokenList
+		var tokens []state.Token
 		for _, e := range u.Tokens {
 			tokens = append(tokens, state.Token{Time: e.Time, Count: e.Count})
 		}

@@ -202,7 +202,7 @@ func (p *lineScanner) stats(s *state.Snapshot, model string, indent int) error {
 	if _, exists := s.Usage[model]; exists {
 		return inField("state", inField(model, errDuplicate))
 	}
-	var entries state.TokenList
+	var entries []state.Token
 	stats := &state.Usage{}
 	s.Usage[model] = stats
 	err := p.fields(indent, func(key string) error {

@@ -74,7 +74,7 @@ func quotaBeside(n *yaml.Node, others func(key string, value *yaml.Node) (theirs
 }
 
 func (b snapshotBuilder) usage(model string, n *yaml.Node) error {
-	var entries state.TokenList
+	var entries []state.Token
 	stats := &state.Usage{}
 	b.Usage[model] = stats
 	err := eachField(n, func(key string, value *yaml.Node) (err error) {

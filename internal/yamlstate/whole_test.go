@@ -119,10 +119,10 @@ func TestCutFilesOfVersionsBefore(t *testing.T) {
 	want.Quotas = map[string]state.Quota{"m": {MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000}, "\xff": {}}
 	want.Usage = map[string]*state.Usage{
 		"m": {
-			Requests: []time.Time{at, at.Add(1)}, Tokens: state.TokenList{{Time: at, Count: 1_000}, {Time: at.Add(1), Count: 10}},
+			Requests: []time.Time{at, at.Add(1)}, Tokens: []state.Token{{Time: at, Count: 1_000}, {Time: at.Add(1), Count: 10}},
 			DayStart: at, DayCount: 42,
 		},
-		"n": {Requests: []time.Time{at}, Tokens: state.TokenList{{Time: at}}, DayStart: at, DayCount: 1},
+		"n": {Requests: []time.Time{at}, Tokens: []state.Token{{Time: at}}, DayStart: at, DayCount: 1},
 	}
 	_, whole := encoded(t, want)
 	loaded := 0
@@ -140,7 +140,7 @@ func TestCutFilesOfVersionsBefore(t *testing.T) {
 		}
 		for model, got := range cut.Usage {
 			want := want.Usage[model]
-			if want == nil || len(got.Requests) > len(want.Requests) || got.TokenCount() > want.TokenCount() ||
+			if want == nil || len(got.Requests) > len(want.Requests) || len(got.Tokens) > len(want.Tokens) ||
 				!begins(want.DayCount, got.DayCount) || !got.DayStart.IsZero() && !got.DayStart.Equal(want.DayStart) {
 				t.Fatalf("cut after %d bytes, the state is\n%s", n, usageText(cut))
 			}
@@ -149,8 +149,8 @@ func TestCutFilesOfVersionsBefore(t *testing.T) {
 					t.Errorf("cut after %d bytes, request %d of %q is %v", n, i, model, at)
 				}
 			}
-			for i, e := range tokensOf(got) {
-				if want := want.Tokens.At(i); !e.Time.Equal(want.Time) || !begins(want.Count, e.Count) {
+			for i, e := range got.Tokens {
+				if want := want.Tokens[i]; !e.Time.Equal(want.Time) || !begins(want.Count, e.Count) {
 					t.Errorf("cut after %d bytes, token entry %d of %q is %v", n, i, model, e)
 				}
 			}

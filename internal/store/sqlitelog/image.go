@@ -68,7 +68,7 @@ func (r rows) load() (image store.Image, err error) {
 	case h.end.Log == 0:
 		return image, nil
 	}
-	b := make([]byte, 0, min(max(h.image.size, 0), 1<<30))
+	b := make([]byte, 0, min(max(h.image.size, 0), 1<<24)) // a damaged size is no reason to take memory
 	err = r.Each(func(found *sql.Rows) error {
 		var piece sql.RawBytes
 		err := sqlitestate.Scan(found, "log_pieces", &piece)

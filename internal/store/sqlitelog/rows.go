@@ -3,6 +3,7 @@
 package sqlitelog
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ var errSum = errors.New("its sum is another one")
 var errDamaged = errors.New("the log is damaged")
 
 func damagedRow(seq int64, err error) error {
-	return sqlitestate.Damaged("%w: row %d: %w", errDamaged, seq, errors.Join(errSum, err))
+	return sqlitestate.Damaged("%w: row %d: %w", errDamaged, seq, cmp.Or(err, errSum))
 }
 
 // place gives the entries of a batch their places behind one, and their stamp.

@@ -1,69 +1,69 @@
-package eviction
+package fairline
 
 import "container/heap"
 
-// Element is an element of a [Queue], which is a pointer as a rule.
-type Element[E any] interface {
+// element is an element of a [queue], which is a pointer as a rule.
+type element[E any] interface {
 	comparable
 
-	// Before reports whether the element comes before another one.
-	Before(other E) bool
+	// precedes reports whether the element comes before another one.
+	precedes(other E) bool
 
-	// Position returns where the queue keeps the position of the element: counted from 1, and 0
+	// at returns where the queue keeps the position of the element: counted from 1, and 0
 	// while the element is in no queue. Only the queue changes it.
-	Position() *int
+	at() *int
 }
 
-// Queue is a priority queue whose elements know their positions, so that any of them can be moved
+// queue is a priority queue whose elements know their positions, so that any of them can be moved
 // or removed in logarithmic time. An element is in one queue at a time. The zero value is an empty
-// queue. A Queue is not safe for concurrent use.
-type Queue[E Element[E]] struct{ elements ordered[E] }
+// queue. A queue is not safe for concurrent use.
+type queue[E element[E]] struct{ elements ordered[E] }
 
 // Len returns the number of elements.
-func (q *Queue[E]) Len() int { return len(q.elements) }
+func (q *queue[E]) Len() int { return len(q.elements) }
 
 // First returns the element in front. The queue must not be empty.
-func (q *Queue[E]) First() E { return q.elements[0] }
+func (q *queue[E]) First() E { return q.elements[0] }
 
 // Contains reports whether an element is in this queue.
-func (q *Queue[E]) Contains(e E) bool {
-	at := *e.Position()
+func (q *queue[E]) Contains(e E) bool {
+	at := *e.at()
 	return at > 0 && at <= len(q.elements) && q.elements[at-1] == e
 }
 
 // Put puts an element into the queue. One that is there moves to where it belongs.
-func (q *Queue[E]) Put(e E) {
+func (q *queue[E]) Put(e E) {
 	if q.Contains(e) {
-		heap.Fix(&q.elements, *e.Position()-1)
+		heap.Fix(&q.elements, *e.at()-1)
 		return
 	}
 	heap.Push(&q.elements, e)
 }
 
 // Remove takes an element out. One that is not there changes nothing.
-func (q *Queue[E]) Remove(e E) {
+func (q *queue[E]) Remove(e E) {
 	if q.Contains(e) {
-		heap.Remove(&q.elements, *e.Position()-1)
+		heap.Remove(&q.elements, *e.at()-1)
 	}
 }
 
 // ordered is the elements as container/heap orders them.
-type ordered[E Element[E]] []E
+type ordered[E element[E]] []E
 
 func (o ordered[E]) Len() int { return len(o) }
 
-func (o ordered[E]) Less(i, j int) bool { return o[i].Before(o[j]) }
+func (o ordered[E]) Less(i, j int) bool { return o[i].precedes(o[j]) }
 
 func (o ordered[E]) Swap(i, j int) {
 	o[i], o[j] = o[j], o[i]
-	*o[i].Position(), *o[j].Position() = i+1, j+1
+	*o[i].at(), *o[j].at() = i+1, j+1
 }
 
 // Push and Pop are for container/heap.
 func (o *ordered[E]) Push(x any) {
 	e := x.(E)
 	*o = append(*o, e)
-	*e.Position() = len(*o)
+	*e.at() = len(*o)
 }
 
 func (o *ordered[E]) Pop() any {
@@ -72,6 +72,6 @@ func (o *ordered[E]) Pop() any {
 	e := (*o)[last]
 	(*o)[last] = none
 	*o = (*o)[:last]
-	*e.Position() = 0
+	*e.at() = 0
 	return e
 }
