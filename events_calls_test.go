@@ -13,6 +13,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // eventStage is a limiter with a witness.
@@ -71,10 +72,10 @@ func onEventStages(t *testing.T, change func(*ratelimit.Config), run func(s *eve
 	}
 }
 
-// lastsForDays skips a test with -short where a limiter looks at its file once a second.
+// lastsForDays skips a test with -short, and under the race detector, where a limiter looks at its file once a second.
 func (s *eventStage) lastsForDays() {
 	s.Helper()
-	if testing.Short() && strings.HasSuffix(s.Name(), "/sqlite") {
+	if (testing.Short() || racetest.Factor > 1) && strings.HasSuffix(s.Name(), "/sqlite") {
 		s.Skip("it lasts for days")
 	}
 }

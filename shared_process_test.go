@@ -266,9 +266,13 @@ func TestSharedCrowd(t *testing.T) {
 					if passed++; passed > sharedQuota.MaxRPM {
 						t.Errorf("%d pass", passed)
 					}
+					enough := passed >= 200
+					mu.Unlock()
+					runtime.Gosched()
+					mu.Lock()
 					open--
 					mu.Unlock()
-					if r.Commit(1, 0); passed >= 200 {
+					if r.Commit(1, 0); enough {
 						return
 					}
 				}

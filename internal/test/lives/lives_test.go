@@ -42,6 +42,9 @@ func TestLives(t *testing.T) {
 			t.Parallel()
 			needKinds(t, tt.kinds...)
 			lives := max(tt.short/racetest.Factor, stepsOfLife) / stepsOfLife
+			if testing.Short() {
+				lives = max(lives/4, 1)
+			}
 			if os.Getenv("RATELIMIT_LONG") != "" {
 				lives = tt.long / stepsOfLife
 			}
