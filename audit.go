@@ -134,19 +134,24 @@ func (rl *RateLimiter) auditOfLocked(a *account.Account) *audit.Sums {
 func (rl *RateLimiter) estimatesOfLocked(a *account.Account) *tally.Estimates {
 	is := rl.localLocked(a)
 	if is.estimates == nil {
-		name := a.Name
-		if rl.audits.counted[name] == nil {
-			name = audit.Other
-		}
-		if is.estimates = rl.audits.estimates[name]; is.estimates == nil {
-			is.estimates = new(tally.Estimates)
-			if rl.audits.estimates == nil {
-				rl.audits.estimates = make(map[string]*tally.Estimates)
-			}
-			rl.audits.estimates[name] = is.estimates
-		}
+		is.estimates = rl.estimatesNamedLocked(a.Name)
 	}
 	return is.estimates
+}
+
+func (rl *RateLimiter) estimatesNamedLocked(name string) *tally.Estimates {
+	if rl.audits.counted[name] == nil {
+		name = audit.Other
+	}
+	e := rl.audits.estimates[name]
+	if e == nil {
+		e = new(tally.Estimates)
+		if rl.audits.estimates == nil {
+			rl.audits.estimates = make(map[string]*tally.Estimates)
+		}
+		rl.audits.estimates[name] = e
+	}
+	return e
 }
 
 // auditLocked adds a call up: for its model, for each of its pools, and for its class. The model of

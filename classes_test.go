@@ -354,6 +354,7 @@ func TestReserveIsExplained(t *testing.T) {
 func openThree(t *testing.T, overFile bool, cfg ratelimit.Config) (limiters []*ratelimit.RateLimiter, reopen func(i int, cfg ratelimit.Config)) {
 	t.Helper()
 	fake, path := fakestore.New(), filepath.Join(t.TempDir(), "state.db")
+	fake.Contact = time.Hour // idle limiters seldom ask
 	open := func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 		var rl *ratelimit.RateLimiter
 		var err error

@@ -231,17 +231,28 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 		}
 	}
 	var items [1]verdict.Item
-	by := rl.by(asking{class: req.Class})
-	asked := [1]engine.Request{rl.askRLocked(req, t)}
-	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
+	var asked [1]engine.Request
+	var by engine.By
+	asked[0].Target = *t
+	rl.askForRLocked(&asked[0], req)
+	rl.fillBy(&by, &asking{class: req.Class})
+	var v verdict.Verdict
+	all := rl.engine.Explain(&v, items[:0], &by, asked[:], now)
 	rl.explainRLocked(d, &v, all)
 	rl.statsRLocked(&d.Stats, t.Account, now)
 	d.Model = req.Model
 }
 
 // by returns who asks, with the settings of this limiter.
-func (rl *RateLimiter) by(a asking) engine.By {
-	return engine.By{Class: a.class, Flow: a.flow, Span: rl.span(), HoldTTL: int64(rl.holdTTL), MaxQueue: rl.maxQueue}
+func (rl *RateLimiter) by(a asking) (by engine.By) {
+	rl.fillBy(&by, &a)
+	return by
+}
+
+// fillBy is by in place: copying so much takes longer than filling it in.
+func (rl *RateLimiter) fillBy(by *engine.By, a *asking) {
+	by.Class, by.Flow = a.class, a.flow
+	by.Span, by.HoldTTL, by.MaxQueue = rl.span(), int64(rl.holdTTL), rl.maxQueue
 }
 
 // askRLocked returns what a request asks of the engine.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,9 @@ type eventStage struct {
 var eventPlaces = map[string]func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter{
 	"alone": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter { return newLimiterWith(t, cfg) },
 	"store": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
-		return overStore(t, fakestore.New(), cfg)
+		fake := fakestore.New()
+		fake.Contact = time.Hour // an idle limiter seldom asks
+		return overStore(t, fake, cfg)
 	},
 	"sqlite": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
 		cfg.Backend, cfg.Shared = "sqlite", true
@@ -65,6 +68,14 @@ func onEventStages(t *testing.T, change func(*ratelimit.Config), run func(s *eve
 				run(&eventStage{t, rl, w, callNamed(t.Context(), "call")})
 			})
 		})
+	}
+}
+
+// lastsForDays skips a test with -short where a limiter looks at its file once a second.
+func (s *eventStage) lastsForDays() {
+	s.Helper()
+	if testing.Short() && strings.HasSuffix(s.Name(), "/sqlite") {
+		s.Skip("it lasts for days")
 	}
 }
 

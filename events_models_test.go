@@ -233,6 +233,7 @@ func TestEventsOfUnknownModels(t *testing.T) {
 	for _, policy := range []ratelimit.UnknownPolicy{ratelimit.UnknownAllow, ratelimit.UnknownDeny} {
 		t.Run(policy.String(), func(t *testing.T) {
 			onEventStages(t, func(cfg *ratelimit.Config) { cfg.Unknown = policy }, func(s *eventStage) {
+				s.lastsForDays()
 				call := func(model string) {
 					r, _ := s.rl.Reserve(model, 1, 1)
 					r.Commit(1, 1)
@@ -266,6 +267,7 @@ func TestEventsOfWhatIsEvicted(t *testing.T) {
 		cfg.MaxModels = 2
 		cfg.Quotas["*"] = ratelimit.ModelQuota{MaxRPM: 10}
 	}, func(s *eventStage) {
+		s.lastsForDays()
 		for _, model := range []string{"a", "b"} {
 			s.reserve(model, 1, 1).Commit(1, 1)
 			time.Sleep(time.Second)

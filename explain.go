@@ -284,7 +284,7 @@ func (rl *RateLimiter) openOfRLocked(a *account.Account, now account.Now) (open 
 		return open
 	}
 	cut := now.Instant - rl.span()
-	for c := range rl.engine.Open {
+	for c := range rl.engine.Calls {
 		for charge := range c.Charges {
 			if charge.Account() == a {
 				open.add(c, charge, cut, now)

@@ -225,34 +225,36 @@ func TestExplainOrigin(t *testing.T) {
 
 // One limiter explains what another of the same store uses, and that the store is gone.
 func TestExplainShared(t *testing.T) {
-	cfg := ratelimit.Config{
-		FilePath: filepath.Join(t.TempDir(), "state"), Backend: "sqlite", Shared: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}},
-	}
-	one, other := causeLimiter(t, cfg), causeLimiter(t, cfg)
-	one.Reserve("m", 1, 1)
-	one.RecordUsage("m", 1, 1)
-	one.CooldownFor("m", time.Hour, ratelimit.CauseRateLimited)
-	e := other.Explain("m")
-	if e.Origin != "shared" || e.InFlight != 1 || e.Limits[0].Used != 2 || e.Cause != "rate_limited" || e.Next.Cause != "rate_limited" || e.StoreError != "" {
-		t.Errorf("%+v", e)
-	}
-	if err := os.Mkdir(cfg.FilePath+".away", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(cfg.FilePath, filepath.Join(cfg.FilePath+".away", "state")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
-		t.Fatal(err)
-	}
-	recordUntilAway(t, other)
-	if e := other.Explain("m"); e.StoreError == "" || !strings.Contains(e.String(), "shared database: cannot be used: ") || e.Limits[0].Used < 2 {
-		t.Errorf("without its database: %+v", e)
-	}
-	other.Close()
-	if e := other.Explain("m"); e.Next.Code != ratelimit.DecisionClosed || e.Next.Cause != "" {
-		t.Errorf("closed: %+v", e)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cfg := ratelimit.Config{
+			FilePath: filepath.Join(t.TempDir(), "state"), Backend: "sqlite", Shared: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}},
+		}
+		one, other := causeLimiter(t, cfg), causeLimiter(t, cfg)
+		one.Reserve("m", 1, 1)
+		one.RecordUsage("m", 1, 1)
+		one.CooldownFor("m", time.Hour, ratelimit.CauseRateLimited)
+		e := other.Explain("m")
+		if e.Origin != "shared" || e.InFlight != 1 || e.Limits[0].Used != 2 || e.Cause != "rate_limited" || e.Next.Cause != "rate_limited" || e.StoreError != "" {
+			t.Errorf("%+v", e)
+		}
+		if err := os.Mkdir(cfg.FilePath+".away", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(cfg.FilePath, filepath.Join(cfg.FilePath+".away", "state")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
+			t.Fatal(err)
+		}
+		recordUntilAway(t, other)
+		if e := other.Explain("m"); e.StoreError == "" || !strings.Contains(e.String(), "shared database: cannot be used: ") || e.Limits[0].Used < 2 {
+			t.Errorf("without its database: %+v", e)
+		}
+		other.Close()
+		if e := other.Explain("m"); e.Next.Code != ratelimit.DecisionClosed || e.Next.Cause != "" {
+			t.Errorf("closed: %+v", e)
+		}
+	})
 }
 
 // A pattern covers a model, and none is there for a name that is then denied.

@@ -269,22 +269,24 @@ func offEstimates(rl *ratelimit.RateLimiter, model string) {
 // Err is that of the shared database.
 func TestHealthErr(t *testing.T) {
 	needSQLite(t)
-	cfg := ratelimit.Config{FilePath: filepath.Join(t.TempDir(), "state"), Backend: "sqlite", Shared: true}
-	rl := causeLimiter(t, cfg)
-	if err := rl.Health().Err; err != nil {
-		t.Error(err)
-	}
-	away := cfg.FilePath + ".away"
-	if err := os.Rename(cfg.FilePath, away); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
-		t.Fatal(err)
-	}
-	recordUntilAway(t, rl)
-	if err := rl.Health().Err; err == nil {
-		t.Error("without its database it is well")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cfg := ratelimit.Config{FilePath: filepath.Join(t.TempDir(), "state"), Backend: "sqlite", Shared: true}
+		rl := causeLimiter(t, cfg)
+		if err := rl.Health().Err; err != nil {
+			t.Error(err)
+		}
+		away := cfg.FilePath + ".away"
+		if err := os.Rename(cfg.FilePath, away); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
+			t.Fatal(err)
+		}
+		recordUntilAway(t, rl)
+		if err := rl.Health().Err; err == nil {
+			t.Error("without its database it is well")
+		}
+	})
 }
 
 // recordUntilAway has a limiter write until it finds that its database is not there any more.

@@ -184,6 +184,7 @@ type spendLife struct {
 	reopen   func(cfg ratelimit.Config) *ratelimit.RateLimiter
 	limiters []*ratelimit.RateLimiter
 	private  bool
+	longest  time.Duration // of a sleep; 0 is any
 	prices   map[string]money.Price
 	models   map[string]*spendBook
 	pools    map[string]*spendBook
@@ -419,20 +420,28 @@ func (s *spendLife) sleep() {
 	case p < 5 && s.retryAt.Sub(s.now) > 1:
 		d = s.retryAt.Sub(s.now) - early
 	}
+	if s.longest > 0 {
+		d = min(d, s.longest)
+	}
 	s.note("sleep %v", d)
 	time.Sleep(d)
 	if !s.private && slices.ContainsFunc(s.calls, func(c *spendCall) bool { return expiresNow(c.admitted, s.cfg.HoldTTL) }) {
 		time.Sleep(time.Millisecond)
 	}
+	s.passed()
+	if s.now.Equal(s.retryAt) || s.now.Equal(s.retryAt.Add(-1)) {
+		s.reserve(s.last...)
+	}
+}
+
+// passed notes what time it is, and that calls have expired.
+func (s *spendLife) passed() {
 	synctest.Wait()
 	s.now = time.Now()
 	for _, c := range s.calls {
 		if s.cfg.HoldTTL > 0 && s.now.Sub(c.admitted) >= s.cfg.HoldTTL {
 			c.end(s.now, false)
 		}
-	}
-	if s.now.Equal(s.retryAt) || s.now.Equal(s.retryAt.Add(-1)) {
-		s.reserve(s.last...)
 	}
 }
 

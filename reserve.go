@@ -59,7 +59,8 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	r := &asked[0]
 	now := rl.enterForLocked(req.Model, &r.Target)
 	rl.askForRLocked(r, req)
-	of := rl.by(by.asking)
+	var of engine.By
+	rl.fillBy(&of, &by.asking)
 	rl.statsRLocked(&d.Stats, r.Account, now)
 	c := rl.engine.AdmitOne(&of, r, now)
 	if c != nil {
@@ -138,11 +139,13 @@ func (u *unusedReservations) newLocked(watched bool) *Reservation {
 
 // abandon settles reservations that were allocated together, when the last of them is garbage.
 func (all *together) abandon() {
+	made := make([]*Reservation, 0, len(all))
 	for i := range all {
 		if r := &all[i]; r.home != nil {
-			r.abandon()
+			made = append(made, r)
 		}
 	}
+	abandon(made)
 }
 
 // watch makes sure that a reservation which limits others is settled when it is garbage.
@@ -152,24 +155,32 @@ func (r *Reservation) watch() {
 	}
 }
 
-// abandon settles a garbage-collected reservation at its estimate.
+// abandon settles a reservation that is garbage.
+func (r *Reservation) abandon() { abandon([]*Reservation{r}) }
+
+// abandon settles garbage-collected reservations of one limiter at their estimates.
 //
 // It runs outside of a bubble of testing/synctest, also for a reservation that was made in one.
 // There it must not touch the bubble's clock, timers and channels. It recognises a bubble by the
 // limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
-func (r *Reservation) abandon() {
-	rl := r.home
+func abandon(all []*Reservation) {
+	rl := all[0].home
 	inBubble := rl.clock.InBubble()
 	if !inBubble {
 		defer rl.shared.tell()
 	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	c := r.liveRLocked()
-	if c == nil || rl.shared != nil && !r.claim() {
-		return
+	for _, r := range all {
+		if c := r.liveRLocked(); c != nil && (rl.shared == nil || r.claim()) {
+			rl.abandonLocked(c, inBubble)
+		}
 	}
-	if inBubble {
+}
+
+func (rl *RateLimiter) abandonLocked(c *account.Call, inBubble bool) {
+	switch {
+	case inBubble:
 		e := rl.endedLocked(c, account.Lost, c.Tokens, rl.engine.Last())
 		if e != nil {
 			e.Held = 0 // the clock here is not that of the admission
@@ -180,16 +191,14 @@ func (r *Reservation) abandon() {
 		} else {
 			rl.engine.Lose(c)
 		}
-		return
+	case rl.shared != nil:
+		rl.shared.endLocked(c, account.Lost, c.Tokens, 0, rl.nowLocked())
+	default:
+		now := rl.nowLocked()
+		rl.teller.postRLocked(rl.endedLocked(c, account.Lost, c.Tokens, now))
+		rl.engine.Settle(c, account.Lost, c.Tokens, 0, now)
+		rl.leaveLocked(now)
 	}
-	now := rl.nowLocked()
-	if rl.shared != nil {
-		rl.shared.endLocked(c, account.Lost, c.Tokens, 0, now)
-		return
-	}
-	rl.teller.postRLocked(rl.endedLocked(c, account.Lost, c.Tokens, now))
-	rl.engine.Settle(c, account.Lost, c.Tokens, 0, now)
-	rl.leaveLocked(now)
 }
 
 // Model returns the model of the reservation, by the name that the caller used.

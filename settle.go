@@ -47,7 +47,7 @@ func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 		if rl.pricing != nil {
 			cost = rl.costOfRLocked(c, used, bill)
 		}
-		now := rl.nowLocked()
+		now := rl.endsAtLocked(c, used, cost)
 		e = r.endLocked(account.Committed, used, cost, now)
 		rl.leaveLocked(now)
 	}
@@ -55,6 +55,15 @@ func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 	if e != nil {
 		rl.teller.tell(e)
 	}
+}
+
+// endsAtLocked returns the moment as of which a call is committed: the present one or, where that
+// comes to the same, the last one. Reading the clock takes a tenth of the time of a call.
+func (rl *RateLimiter) endsAtLocked(c *account.Call, used tokens.Count, cost money.Amount) account.Now {
+	if rl.teller == nil && rl.saver == nil && rl.engine.EndsAnytime(c, used, cost) {
+		return rl.engine.Last()
+	}
+	return rl.nowLocked()
 }
 
 // Cancel settles the reservation of a call that was never sent, and gives the whole charge back.
@@ -100,7 +109,7 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 		return nil
 	}
 	r.call = nil
-	rl.adoptChargedLocked(c, now)
+	rl.adoptChargedLocked(c)
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)
 	if how != account.Committed || used != c.Tokens || cost != c.Most {
@@ -143,7 +152,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		rl.shared.putLocked(engine.Arrive{ID: c.ID, At: now.Instant - age})
 		return
 	}
-	rl.adoptChargedLocked(c, now)
+	rl.adoptChargedLocked(c)
 	rl.engine.Arrive(c, now.Instant-age, now)
 	rl.changedLocked(now.Instant)
 	rl.leaveLocked(now)

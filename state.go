@@ -277,10 +277,10 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 
 // adoptChargedLocked has the engine know what the program has changed by hand of what a call has
 // charged.
-func (rl *RateLimiter) adoptChargedLocked(c *account.Call, now account.Now) {
+func (rl *RateLimiter) adoptChargedLocked(c *account.Call) {
 	for i := range c.Len() {
 		if a := c.Charge(i).Account(); a != nil && a.IsShown() && !a.Mirrors() {
-			rl.adoptStatsLocked(a.Name, now)
+			rl.adoptStatsLocked(a.Name, rl.nowLocked())
 		}
 	}
 }

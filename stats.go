@@ -114,7 +114,9 @@ func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now accou
 	used := a.Tokens(cut)
 	s.RPM, s.TPM, s.ITPM, s.OTPM = a.Requests(cut), used.Total(), used.Input, used.Output
 	if s.RPD, s.TPD, _ = a.DayUsed(now.Wall); s.RPD|s.TPD != 0 {
-		s.DayStart = dayStart(a, now.Wall)
+		if s.DayStart = time.Unix(0, a.DayBegan(now.Wall)); q.DayZone != "" {
+			s.DayStart = inZone(s.DayStart, q.DayZone)
+		}
 	}
 	s.InFlight, s.Waiting = a.InFlight, a.Waiting
 	if a.Spend != nil {
@@ -125,16 +127,12 @@ func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now accou
 	}
 }
 
-// dayStart returns when the day of an account began, in the zone of its quota, else in the local
-// one.
-func dayStart(a *account.Account, wall int64) time.Time {
-	start := time.Unix(0, a.DayBegan(wall))
-	if a.Quota.DayZone != "" {
-		if zone, err := clock.LoadZone(a.Quota.DayZone); err == nil {
-			return start.In(zone)
-		}
+// inZone returns a time in the zone of a quota, or as it is where this machine does not know that.
+func inZone(at time.Time, name string) time.Time {
+	if zone, err := clock.LoadZone(name); err == nil {
+		return at.In(zone)
 	}
-	return start
+	return at
 }
 
 // rare fills in what few models have: a cooldown, usage of others, and limits that were found.

@@ -68,7 +68,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 					r, _ := all[0].Reserve("m", 10, 0)
 					open = append(open, r)
 				}
-				time.Sleep(time.Second) // all have heard of it
+				time.Sleep(2 * time.Second) // all have heard of it: idle ones gather news for a second
 				fake.Fail(errors.New("down"))
 				passed := tt.spent
 				for i, rl := range all {

@@ -140,6 +140,11 @@ func dayZone(q *state.Quota, zone *Zone) *Zone {
 // Has reports whether the account has any of some traits.
 func (a *Account) Has(some Traits) bool { return a.Traits&some != 0 }
 
+// IsPlain reports whether nothing of the account but its minute and its day looks at the time.
+func (a *Account) IsPlain() bool {
+	return a.Traits&^(Unknown|Unlimited|Rest|Zoned) == 0 && len(a.Extras) == 0
+}
+
 // LimitsSlots reports whether the quota limits the calls in flight, by a number or by one that is
 // searched for.
 func (a *Account) LimitsSlots() bool { return a.Quota.MaxInFlight != 0 || a.Quota.AdaptsSlots() }

@@ -54,15 +54,15 @@ type Denial struct {
 }
 
 // Add adds the refusal of a limit.
-func (d *Denial) Add(r Refusal) {
+func (d *Denial) Add(r *Refusal) {
 	if d.first.Rank == ByNothing || r.Rank < d.first.Rank {
-		d.first = r
+		d.first = *r
 	}
 	if r.Wait > d.longest.Wait || r.Wait == d.longest.Wait && r.Wait > 0 && r.Rank < d.longest.Rank {
-		d.longest = r
+		d.longest = *r
 	}
 	if r.TooMuch != "" && (d.tooMuch.TooMuch == "" || r.Rank < d.tooMuch.Rank) {
-		d.tooMuch = r
+		d.tooMuch = *r
 	}
 	if r.Code == codeSpend {
 		d.budget = r.Reason
@@ -105,7 +105,7 @@ func (d *Denial) Longest(waits bool) string {
 func (d *Denial) Merge(other Denial) {
 	for _, r := range [...]*Refusal{&other.first, &other.longest, &other.tooMuch} {
 		if r.Rank != ByNothing {
-			d.Add(*r)
+			d.Add(r)
 		}
 	}
 	d.event = d.event || other.event

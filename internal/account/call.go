@@ -34,6 +34,7 @@ type Call struct {
 
 	HoldUntil int64 // the instant at which it expires; 0 for never
 	HeapIndex int   // in the engine's queue of those that expire
+	OpenIndex int   // among its open calls
 	Serial    int64 // of its admission
 
 	Arrived bool // the provider has counted it
@@ -41,20 +42,18 @@ type Call struct {
 
 	Local any // what the process notes beside it
 
-	Prev, Next *Call // among the open calls
-
 	first Charge
 	more  []Charge
 }
 
 // Reset empties the call, and keeps the room for its charges.
 func (c *Call) Reset() {
-	c.ID, c.Asked, c.Model, c.Class, c.Local = ID{}, "", nil, "", nil
-	c.Tokens, c.Most, c.Cost, c.At, c.Delay = tokens.Count{}, 0, 0, Now{}, 0
-	c.HoldUntil, c.HeapIndex, c.Serial, c.Arrived, c.Ended = 0, 0, 0, false, true
-	if c.Prev != nil || c.Next != nil { // writing a pointer costs time while the collector marks
-		c.Prev, c.Next = nil, nil
+	c.ID, c.Asked, c.Model = ID{}, "", nil
+	if c.Class != "" || c.Local != nil { // writing a pointer costs time while the collector marks
+		c.Class, c.Local = "", nil
 	}
+	c.Tokens, c.Most, c.Cost, c.At, c.Delay = tokens.Count{}, 0, 0, Now{}, 0
+	c.HoldUntil, c.HeapIndex, c.OpenIndex, c.Serial, c.Arrived, c.Ended = 0, 0, 0, 0, false, true
 	c.first.reset()
 	for i := range c.more {
 		c.more[i].reset()
@@ -194,16 +193,18 @@ func (c *Call) End(how How, used tokens.Count, cost money.Amount, now Now, span 
 }
 
 func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64) {
-	m, forgot := c.Meter, !c.isKnown()
+	m, a := c.Meter, c.Account()
+	if a != nil {
+		a.Refresh(now, span)
+	}
+	forgot := !c.isKnown()
 	switch {
 	case how == Cancelled:
 		c.cancel()
 	case how == Committed && used != c.Tokens:
 		c.settle(now, span, used)
 	}
-	m.InFlight--
-	a := c.Account()
-	if a == nil {
+	if m.InFlight--; a == nil {
 		return
 	}
 	a.closeOpen(call)

@@ -97,7 +97,7 @@ func (a *Account) MostSlots() int {
 // Deny denies requests until the rate that was found lets the next one start.
 func (f *Found) Deny(_ Ask, now Now) (d Denial) {
 	if opens := f.View().Opens(); opens > now.Instant {
-		d.Add(Refusal{
+		d.Add(&Refusal{
 			Rank: ByRate, Code: state.Limits[state.RPM].Code,
 			Reason: "requests are spaced by the rate that was found", Wait: opens - now.Instant,
 		})

@@ -26,8 +26,15 @@ func (a *Account) IsStale(now Now, span int64) bool {
 
 // DayBegan returns when the day began that lasts at a time, in UnixNano.
 func (a *Account) DayBegan(wall int64) int64 {
-	day, _ := a.Day.at(wall)
-	return day.Begin
+	if a.Day.Holds(wall) {
+		return a.Day.Begin
+	}
+	return a.Day.began(wall)
+}
+
+func (d *Day) began(wall int64) int64 {
+	is, _ := d.at(wall)
+	return is.Begin
 }
 
 // Counts reports whether the charge counts to the minute that begins at a cut, and whether it

@@ -58,7 +58,7 @@ func (s *Spend) Deny(ask Ask, now Now) (d Denial) {
 	case !q.LimitsSpend():
 		return d
 	case !ask.Priced:
-		d.Add(Refusal{Rank: BySpend, Code: codeUnpriced, Reason: noPrice, TooMuch: noPrice})
+		d.Add(&Refusal{Rank: BySpend, Code: codeUnpriced, Reason: noPrice, TooMuch: noPrice})
 		return d
 	}
 	is := s.seen(now.Wall)
@@ -89,7 +89,7 @@ func (s *Spend) deny(d *Denial, ask *Ask, limit, spent money.Amount, left int64,
 	if spent > 0 {
 		r.Wait = left
 	}
-	d.Add(r)
+	d.Add(&r)
 }
 
 // Charge adds the most that a call can cost.

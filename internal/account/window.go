@@ -26,12 +26,13 @@ func TokensOf(t *state.Token) tokens.Count {
 
 // Requests returns how many requests count from the cut on.
 func (w *Window) Requests(cut int64) int {
-	n := w.requests.Len()
-	if cut > w.oldest {
-		n -= w.requests.Before(cut)
+	if cut <= w.oldest {
+		return w.requests.Len()
 	}
-	return n
+	return w.requestsFrom(cut)
 }
+
+func (w *Window) requestsFrom(cut int64) int { return w.requests.Len() - w.requests.Before(cut) }
 
 // Tokens returns the tokens that count from the cut on.
 func (w *Window) Tokens(cut int64) tokens.Count {
@@ -90,7 +91,8 @@ func (w *Window) push(instant int64, when time.Time, c tokens.Count) {
 
 // pushTokens adds tokens without a request at the end.
 func (w *Window) pushTokens(instant int64, when time.Time, c tokens.Count) {
-	w.tokens.Push(instant, state.Token{Time: when, Count: c.Total(), Input: c.Input})
+	entry := w.tokens.Add(instant)
+	entry.Time, entry.Count, entry.Input = when, c.Total(), c.Input
 	w.sums.Push(c)
 	w.pace.PushTokens(instant, c)
 	w.oldest = min(w.oldest, instant)
@@ -102,8 +104,7 @@ func (w *Window) set(i int, c tokens.Count, prepaid bool) {
 	if !prepaid {
 		w.pace.SetTokens(i, w.tokens.When(i), c)
 	}
-	when := w.tokens.Values()[i].Time
-	w.tokens.Set(i, state.Token{Time: when, Count: c.Total(), Input: c.Input})
+	w.tokens.Change(i, func(entry *state.Token) { entry.Count, entry.Input = c.Total(), c.Input })
 }
 
 // remove removes a request and tokens; a negative place removes nothing.

@@ -59,11 +59,19 @@ func (e *Engine) Judge(items []verdict.Item, by *By, reqs []Request, now account
 			return items[:0], verdict.Pass(reqs[0].Account)
 		}
 	}
-	items = e.itemize(items[:0], by, reqs, now)
-	v := verdict.Judge(items, e.held(), now)
-	e.bound(items, reqs, &v)
-	e.queue(items, by.Class, &v)
+	var v verdict.Verdict
+	items = e.Explain(&v, items, by, reqs, now)
 	return items, v
+}
+
+// Explain is Judge by a look at each limit, also for a single request that passes. It puts what
+// comes of that into v.
+func (e *Engine) Explain(v *verdict.Verdict, items []verdict.Item, by *By, reqs []Request, now account.Now) []verdict.Item {
+	items = e.itemize(items[:0], by, reqs, now)
+	*v = verdict.Judge(items, e.held(), now)
+	e.bound(items, reqs, v)
+	e.queue(items, by.Class, v)
+	return items
 }
 
 // queue denies what would go before those that wait.
@@ -115,10 +123,10 @@ func find(items []verdict.Item, from int, a *account.Account, reqs []Request, i 
 func add(items []verdict.Item, from int, a *account.Account, reqs []Request, i int, by *By) ([]verdict.Item, int) {
 	r, at := &reqs[i], find(items, from, a, reqs, i)
 	if at == len(items) {
-		items = append(items, verdict.Item{
-			Account: a, Asked: r.Asked, Request: i, Deny: r.Deny, Nearest: r.Nearest,
-			Ask: account.Ask{Class: by.Class, Span: by.Span, Patience: by.Span + 1, Cost: state.Cost{Priced: true}},
-		})
+		items = append(items, verdict.Item{})
+		is := &items[at] // filled in there: copying so much takes longer
+		is.Account, is.Asked, is.Request, is.Deny, is.Nearest = a, r.Asked, i, r.Deny, r.Nearest
+		is.Ask.Class, is.Ask.Span, is.Ask.Patience, is.Ask.Priced = by.Class, by.Span, by.Span+1, true
 	}
 	ask := &items[at].Ask
 	if ask.Requests++; min(r.Tokens.Input, r.Tokens.Output) < 0 {
@@ -303,7 +311,10 @@ func (e *Engine) chargeOne(by *By, place int32, r *Request, now account.Now) *ac
 }
 
 func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) {
-	payer := e.payer(a, c.Most, now)
+	var payer *account.Account
+	if c.Most != 0 {
+		payer = e.payer(a, c.Most, now)
+	}
 	if e.hasReserve(c.Class) { // the account may be new
 		u := a.NeedUse(c.Class)
 		u.SeenAt = max(u.SeenAt, now.Instant, 1)

@@ -75,11 +75,7 @@ func (e *Engine) appendZones(to []byte) []byte {
 }
 
 func (e *Engine) appendCalls(to []byte, among *account.Accounts) []byte {
-	n := 0
-	for range e.Open {
-		n++
-	}
-	to = wire.AppendUint(to, uint64(n))
+	to = wire.AppendUint(to, uint64(len(e.open.all)))
 	serial := int64(0)
 	for c := range e.Open {
 		to = wire.AppendUint(to, uint64(c.Serial-serial))

@@ -1,24 +1,22 @@
 package engine
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 )
 
-// calls are the open calls, in the order of their admission.
+// calls are the open calls.
 type calls struct {
-	first, last *account.Call
-	byID        map[account.ID]*account.Call // of those that a process has numbered
+	all  []*account.Call              // in any order: each knows its place
+	byID map[account.ID]*account.Call // of those that a process has numbered
 }
 
 func (o *calls) add(c *account.Call) {
-	if c.Prev = o.last; o.last != nil {
-		o.last.Next = c
-	} else {
-		o.first = c
-	}
-	o.last = c
+	c.OpenIndex = len(o.all)
+	o.all = append(o.all, c)
 	if c.ID.Process != 0 {
 		if o.byID == nil {
 			o.byID = make(map[account.ID]*account.Call)
@@ -28,25 +26,31 @@ func (o *calls) add(c *account.Call) {
 }
 
 func (o *calls) remove(c *account.Call) {
-	if c.Prev != nil {
-		c.Prev.Next = c.Next
-	} else {
-		o.first = c.Next
+	end := len(o.all) - 1
+	if last := o.all[end]; last != c {
+		o.all[c.OpenIndex] = last
+		last.OpenIndex = c.OpenIndex
 	}
-	if c.Next != nil {
-		c.Next.Prev = c.Prev
-	} else {
-		o.last = c.Prev
-	}
-	c.Prev, c.Next = nil, nil
+	o.all = o.all[:end] // the pointer behind it is to a call that is soon used again
 	if c.ID.Process != 0 {
 		delete(o.byID, c.ID)
 	}
 }
 
+// Calls visits the open calls, in any order.
+func (e *Engine) Calls(yield func(*account.Call) bool) {
+	for _, c := range e.open.all {
+		if !yield(c) {
+			return
+		}
+	}
+}
+
 // Open visits the open calls in the order of their admission.
 func (e *Engine) Open(yield func(*account.Call) bool) {
-	for c := e.open.first; c != nil; c = c.Next {
+	all := slices.Clone(e.open.all)
+	slices.SortFunc(all, func(a, b *account.Call) int { return cmp.Compare(a.Serial, b.Serial) })
+	for _, c := range all {
 		if !yield(c) {
 			return
 		}
@@ -61,15 +65,15 @@ const callsTogether = 32
 
 // newCall returns an empty call.
 func (e *Engine) newCall() *account.Call {
-	if e.free == nil {
+	if len(e.free) == 0 {
 		together := make([]account.Call, callsTogether)
 		for i := range together {
-			together[i].Next = e.free
-			e.free = &together[i]
+			e.free = append(e.free, &together[i])
 		}
 	}
-	c := e.free
-	e.free, c.Next = c.Next, nil
+	last := len(e.free) - 1
+	c := e.free[last]
+	e.free = e.free[:last]
 	e.serial++
 	c.Serial, c.Ended = e.serial, false
 	return c
@@ -78,7 +82,7 @@ func (e *Engine) newCall() *account.Call {
 // release gives a call back that has ended, and that nobody asks for any more.
 func (e *Engine) release(c *account.Call) {
 	c.Reset()
-	c.Next, e.free = e.free, c
+	e.free = append(e.free, c)
 }
 
 // holds are the calls that expire, the soonest first.

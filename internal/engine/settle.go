@@ -21,13 +21,26 @@ func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cos
 	}
 }
 
+// EndsAnytime reports whether it makes no difference when a call is committed, from the last moment
+// on: it gives back what it has not used, nobody waits for that, and no limit looks at the time of
+// it.
+func (e *Engine) EndsAnytime(c *account.Call, used tokens.Count, cost money.Amount) bool {
+	if cost != 0 || used.Over(c.Tokens) != (tokens.Count{}) || e.lines.Waiting() > 0 || e.Due() != account.Never {
+		return false
+	}
+	for i := range c.Len() {
+		if a := c.Charge(i).Account(); a == nil || !a.IsShown() || !a.IsPlain() {
+			return false
+		}
+	}
+	return true
+}
+
 // end ends a call, and has those served that wait for what it gives back.
 func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
-	for i := range c.Len() {
-		charge := c.Charge(i)
-		if a := charge.Account(); a != nil {
-			a.Refresh(now, e.span)
-			if charge.Payer == nil && cost != 0 { // also of a call that was made before there were prices
+	if cost != 0 { // also of a call that was made before there were prices
+		for charge := range c.Charges {
+			if a := charge.Account(); a != nil && charge.Payer == nil {
 				charge.Payer = e.payer(a, cost, now)
 			}
 		}

@@ -253,16 +253,7 @@ func (l *Lines) leaveLines(c *Candidate, now account.Now) {
 }
 
 // Due returns the instant at which anybody is to be looked at again; account.Never for none.
-func (l *Lines) Due() int64 {
-	due := account.Never
-	if at, ok := l.resting.next(); ok {
-		due = at
-	}
-	if at, ok := l.patient.next(); ok {
-		due = min(due, at)
-	}
-	return due
-}
+func (l *Lines) Due() int64 { return min(l.resting.next(), l.patient.next()) }
 
 // Advance looks at those that are due. Serve follows.
 func (l *Lines) Advance(now account.Now) {

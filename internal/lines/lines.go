@@ -118,10 +118,12 @@ func (l *Lines) Passed(items []verdict.Item, class string) {
 // Mark has the line of an account served: something may let its head pass. What takes room in a
 // pool may have it deny one that sleeps there, which comes before others then.
 func (l *Lines) Mark(a *account.Account) {
-	if a.Waiting == 0 {
-		return
+	if a.Waiting > 0 { // this much is inlined
+		l.markLine(l.of[a])
 	}
-	g := l.of[a]
+}
+
+func (l *Lines) markLine(g *line) {
 	if l.mark(g); g.isPool && len(l.torn) > 0 {
 		l.markTorn(g)
 	}

@@ -1,6 +1,10 @@
 package lines
 
-import "cmp"
+import (
+	"cmp"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+)
 
 // fifo is lines in the order in which they were put.
 type fifo struct {
@@ -40,17 +44,17 @@ func (w *Waiter) position() *int        { return &w.at }
 // queue is what is to be looked at, the soonest first: a heap.
 type queue[T timed] struct{ heap []T }
 
-// next returns the instant at which the first is due; false for none.
-func (q *queue[T]) next() (at int64, ok bool) {
+// next returns the instant at which the first is due; account.Never for none.
+func (q *queue[T]) next() int64 {
 	if len(q.heap) == 0 {
-		return 0, false
+		return account.Never
 	}
-	return q.heap[0].due(), true
+	return q.heap[0].due()
 }
 
 // take returns the first that is due at an instant.
 func (q *queue[T]) take(instant int64) (first T, ok bool) {
-	if at, any := q.next(); !any || at > instant {
+	if q.next() > instant {
 		return first, false
 	}
 	first = q.heap[0]

@@ -1,5 +1,7 @@
 package lines
 
+import "dappco.re/go/core/go-ratelimit/internal/account"
+
 // Sleep has the waiters of a process keep their places and be passed over, or wakes them. The image
 // does not tell who sleeps; after it was read, Sleep has to be told again. Serve follows.
 func (l *Lines) Sleep(process int64, sleeps bool) {
@@ -45,11 +47,11 @@ func (l *Lines) setAsleep(c *Candidate, sleeps bool) {
 // Owner returns whose waiter is due first: the process at the head of the line that is to be looked
 // at next. It is 0 where that is nobody's.
 func (l *Lines) Owner() int64 {
-	at, ok := l.resting.next()
-	if patient, any := l.patient.next(); any && (!ok || patient < at) {
+	rests := l.resting.next()
+	if l.patient.next() < rests {
 		return l.patient.heap[0].ID.Process
 	}
-	if !ok {
+	if rests == account.Never {
 		return 0
 	}
 	if c := l.resting.heap[0].head(); c != nil {

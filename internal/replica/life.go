@@ -20,7 +20,7 @@ const (
 	waitsSay   = time.Second            // how often one says that it lives that has waiters,
 	idleSays   = 10 * time.Minute       // or nothing
 	zonesAgain = time.Minute            // between two looks for a zone that this machine does not know
-	watch      = 50 * time.Millisecond  // between two looks for deaths that can be seen
+	watch      = 50 * time.Millisecond  // between two looks for deaths that can be seen, of one with waiters
 )
 
 // life is what a process does by itself.
@@ -31,7 +31,8 @@ type life struct {
 	buries    *ask      // the last Gone
 	joinedAt  time.Time // when its Join was heard
 	sayTimeAt time.Time // when it says the time to a newcomer; zero for not
-	watchedAt time.Time
+	watchedAt time.Time // when it looked for dead processes last,
+	leasesEnd time.Time // and before which the lease of no other ends
 
 	zones   *ask         // the last Bounds
 	zonesAt account.Span // of the wall clock, in which all zones are known
@@ -74,6 +75,7 @@ func (r *Replica) heed(is *result) {
 			r.zone(account.Span{}) // a quota may name another zone
 		}
 	case fleet.Join:
+		r.life.leasesEnd = time.Time{}
 		if is.Process != r.process && r.status == here && is.Expect == 0 {
 			r.life.sayTimeAt = time.Now().Add(time.Duration(r.rank()) * stagger)
 		}
@@ -270,28 +272,42 @@ func (r *Replica) spread() float64 {
 // have been silent for a lease, all of which this process has listened.
 func (r *Replica) bury(now time.Time, due func(time.Time) bool) {
 	witness, sees := r.log.(store.Witness)
-	every := time.Minute
-	if calls, waiters := r.state.Engine.Named(); calls > len(r.mine) || waiters > len(r.asks.lined) {
-		every = time.Second
-		if sees {
-			every = watch
-		}
-	}
-	if r.isOut(r.life.buries) || !due(r.life.watchedAt.Add(every)) {
+	if r.isOut(r.life.buries) || !due(r.buriesAt(sees)) {
 		return
 	}
-	r.life.watchedAt = now
-	due(now.Add(every))
-	instant, rank := r.clock.expected(), int64(r.rank())
+	instant, rank, listened := r.clock.expected(), int64(r.rank()), now.Sub(r.steady)
+	next := time.Minute
 	for m := range r.state.Members {
 		if m.Process == r.process {
 			continue
 		}
-		silent := instant - m.HeardAt - rank*int64(stagger)
-		listened := now.Sub(r.steady) > time.Duration(m.Lease) && now.Sub(r.contact) <= r.traits.Contact
-		if sees && witness.Dead(m.Process) || silent > m.Lease && listened && r.holds(m.Process) {
+		left := max(time.Duration(m.HeardAt+rank*int64(stagger)+m.Lease-instant), time.Duration(m.Lease)-listened)
+		silent := left < 0 && now.Sub(r.contact) <= r.traits.Contact
+		if sees && witness.Dead(m.Process) || silent && r.holds(m.Process) {
 			r.life.buries = r.put(fleet.Gone{Process: m.Process, N: m.N})
 		}
+		if left < 0 { // it says something before it holds anything again
+			left = time.Duration(m.Lease)
+		}
+		next = min(next, left)
+	}
+	r.life.watchedAt, r.life.leasesEnd = now, now.Add(next)
+	due(r.buriesAt(sees))
+}
+
+// buriesAt returns when to look for dead processes. No lease ends before leasesEnd; a death that
+// can be seen is looked for all the time, most often where somebody waits here.
+func (r *Replica) buriesAt(sees bool) time.Time {
+	calls, waiters := r.state.Engine.Named()
+	switch every := r.life.watchedAt.Add(time.Second); {
+	case calls <= len(r.mine) && waiters <= len(r.asks.lined):
+		return r.life.watchedAt.Add(time.Minute)
+	case sees && r.waits():
+		return r.life.watchedAt.Add(watch)
+	case !sees && r.life.leasesEnd.After(every):
+		return r.life.leasesEnd
+	default:
+		return every
 	}
 }
 

@@ -79,7 +79,7 @@ func (r *Replica) swap(s *fleet.State, at store.Position) {
 		r.options.Swapped(s.Engine)
 	}
 	r.options.Lock.Unlock()
-	r.digests = digests{}
+	r.life.leasesEnd, r.digests = time.Time{}, digests{}
 	r.volume = 0
 }
 

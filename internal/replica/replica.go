@@ -208,7 +208,8 @@ func (r *Replica) Err() error {
 	return r.err
 }
 
-// Close says that the process shares the quota no more, and waits for that until ctx ends.
+// Close says that the process shares the quota no more, and waits for that until ctx ends. The
+// second time it does nothing.
 func (r *Replica) Close(ctx context.Context) error {
 	r.mu.Lock()
 	var a *ask
@@ -217,7 +218,7 @@ func (r *Replica) Close(ctx context.Context) error {
 	for _, is := range r.asks.open() {
 		is.answer(answer{err: ErrClosed})
 	}
-	if r.status == here {
+	if r.status == here && r.ctx.Err() == nil {
 		a = r.put(fleet.Bye{})
 	}
 	r.mu.Unlock()

@@ -86,10 +86,8 @@ func (l *Log[T]) record(place int64, value T, added bool) {
 
 // set records that an entry has another value.
 func (l *Log[T]) set(place int64, was, is T) {
-	if l != nil {
-		l.record(place, was, false)
-		l.record(place, is, true)
-	}
+	l.record(place, was, false)
+	l.record(place, is, true)
 }
 
 // remove records that an entry is gone.

@@ -29,7 +29,7 @@ func TestLogTellsWhetherTheStoreIsUpToDate(t *testing.T) {
 	check("not written", false)
 	q.Log().End(true, q.Log().Begin())
 	check("written", true)
-	q.Set(0, 11)
+	q.Change(0, func(v *int) { *v = 11 })
 	check("changed", false)
 	q.Log().End(true, q.Log().Begin())
 	q.Push(2, 12)
@@ -96,7 +96,7 @@ func TestLogCorrectsWhatIsStored(t *testing.T) {
 				want = want[n:]
 			case op < 13 && len(want) > 0:
 				i, v := random.IntN(len(want)), value()
-				q.Set(i, v)
+				q.Change(i, func(is *int) { *is = v })
 				want[i] = v
 			case op < 15 && len(want) > 0:
 				i := random.IntN(len(want))

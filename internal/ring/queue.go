@@ -26,7 +26,7 @@ type Queue[T any] struct {
 }
 
 // Len returns the number of live entries.
-func (q *Queue[T]) Len() int { return q.at.len() }
+func (q *Queue[T]) Len() int { return len(q.at.buf) - q.at.head }
 
 // Values returns the live values in storage that the queue uses again: they are valid until the
 // next call that changes it. The capacity is clipped, so that an append copies them.
@@ -60,11 +60,25 @@ func (q *Queue[T]) Push(at int64, v T) {
 	q.vals.push(v)
 }
 
-// Set changes the value of the i-th oldest entry.
-func (q *Queue[T]) Set(i int, v T) {
+// Add is Push for a value that is written in its place, whatever is there. That takes half the time
+// where it has more than four words.
+func (q *Queue[T]) Add(at int64) *T {
+	q.at.push(at)
+	return q.vals.add()
+}
+
+// Change has the value of the i-th oldest entry changed in its place.
+func (q *Queue[T]) Change(i int, change func(*T)) {
 	q.vals.own()
-	q.log.set(q.dropped+int64(i), q.vals.buf[q.vals.head+i], v)
-	q.vals.set(i, v)
+	v := q.vals.at(i)
+	if q.log == nil {
+		change(v)
+	} else {
+		was := *v
+		change(v)
+		q.log.set(q.dropped+int64(i), was, *v)
+	}
+	q.vals.changed(i)
 }
 
 // Remove takes the i-th oldest entry out, at the cost of those behind it.

@@ -52,6 +52,15 @@ func (r *row[T]) push(v T) {
 	r.buf = append(r.buf, v)
 }
 
+// add is push for a value that is written in its place, whatever is there.
+func (r *row[T]) add() *T {
+	if len(r.buf) >= r.due {
+		r.makeRoom()
+	}
+	r.buf = r.buf[:len(r.buf)+1]
+	return &r.buf[len(r.buf)-1]
+}
+
 // roomFor is the capacity for n values: for as many again, so that a move is worth it, and for
 // those that are pushed while the row moves to the front of its storage.
 func roomFor(n int) int {
@@ -242,10 +251,18 @@ func (r *row[T]) clear() {
 
 // set changes the i-th oldest value.
 func (r *row[T]) set(i int, v T) {
+	*r.at(i) = v
+	r.changed(i)
+}
+
+// at returns the i-th oldest value. Who changes it calls changed.
+func (r *row[T]) at(i int) *T { return &r.buf[r.head+i] }
+
+// changed has the copies of a move under way follow the i-th oldest value.
+func (r *row[T]) changed(i int) {
 	i += r.head
-	r.buf[i] = v
 	if m := r.move; m != nil && i < m.from+len(m.to) {
-		m.to[i-m.from] = v
+		m.to[i-m.from] = r.buf[i]
 	}
 }
 

@@ -55,48 +55,48 @@ func Admits(a *account.Account, c *state.Cost, cut int64, now account.Now) (admi
 	return (q.MaxInFlight == 0 || fits(a.InFlight, c.Requests, q.MaxInFlight)) && (!a.Has(account.Paces) || a.Paced(c, now.Instant)), true
 }
 
-// decide decides on one item, and notes the outcome in it.
-func (i *Item) decide(reserves []account.Reserve, now account.Now) (v Verdict) {
+// decide decides on one item, and notes the outcome in it. v is empty before.
+func (i *Item) decide(v *Verdict, reserves []account.Reserve, now account.Now) {
 	a, ask := i.Account, &i.Ask
 	switch {
 	case ask.Input < 0 || ask.Output < 0:
-		v = Verdict{Never: true, Code: InvalidTokens, Reason: NegativeTokens}
+		v.Never, v.Code, v.Reason = true, InvalidTokens, NegativeTokens
 	case a.Has(account.Cools) && a.CoolUntil > now.Wall:
-		v = i.deny(reserves, now)
+		i.deny(v, reserves, now)
 	case a.Has(account.Unknown):
-		v = Verdict{Allowed: true, Code: UnknownModel, Reason: noQuota}
+		v.Allowed, v.Code, v.Reason = true, UnknownModel, noQuota
 	case a.Has(account.Unlimited) && !a.Has(account.Invalid):
-		v = Verdict{Allowed: true, Code: Unlimited, Reason: unlimited}
+		v.Allowed, v.Code, v.Reason = true, Unlimited, unlimited
 	default:
 		if pass, sure := Admits(a, &ask.Cost, now.Instant-ask.Span, now); sure && pass && !i.Full && !account.Withholds(reserves) {
-			v = Verdict{Allowed: true, Code: Allowed, Reason: within}
+			v.Allowed, v.Code, v.Reason = true, Allowed, within
 		} else {
-			v = i.deny(reserves, now)
+			i.deny(v, reserves, now)
 		}
 	}
 	if i.Deny && a.Has(account.Unknown) && v.Code != InvalidTokens {
-		v = Verdict{Never: true, Code: UnknownModel, Reason: noQuota + i.Nearest}
+		*v = Verdict{Never: true, Code: UnknownModel, Reason: noQuota + i.Nearest}
 	}
 	i.Code, i.Never, i.Wait, i.Stays = v.Code, v.Never, v.wait, v.Keeps
-	return v
 }
 
 // deny collects the refusals of all limits. Where there is none, the ask passes.
-func (i *Item) deny(reserves []account.Reserve, now account.Now) (v Verdict) {
+func (i *Item) deny(v *Verdict, reserves []account.Reserve, now account.Now) {
 	a, ask := i.Account, &i.Ask
 	if reason, bad := a.Quota.Invalid(); bad || a.Has(account.Invalid) {
-		return Verdict{Never: true, Code: InvalidQuota, Reason: cmp.Or(reason, unknownZone)}
+		v.Never, v.Code, v.Reason = true, InvalidQuota, cmp.Or(reason, unknownZone)
+		return
 	}
 	var d account.Denial
 	cools := a.CoolUntil > now.Wall
 	if cools {
-		d.Add(account.Refusal{
+		d.Add(&account.Refusal{
 			Rank: account.ByCooldown, Code: Cooldown, Reason: cooldown.Reason(a.CoolCause), Wait: a.CoolUntil - now.Wall,
 		})
 		v.Cause = a.CoolCause
 	}
 	if i.Full {
-		d.Add(account.Refusal{Rank: account.ByPlace, Code: TooManyModels, Reason: tooManyModels, Wait: i.PlaceIn, Event: i.PlaceIn == 0})
+		d.Add(&account.Refusal{Rank: account.ByPlace, Code: TooManyModels, Reason: tooManyModels, Wait: i.PlaceIn, Event: i.PlaceIn == 0})
 	}
 	u := usage{Account: a, ask: ask, now: now, reserves: reserves, held: a.HeldFrom(ask, reserves, now)}
 	u.checkSlots(&d)
@@ -111,12 +111,12 @@ func (i *Item) deny(reserves []account.Reserve, now account.Now) (v Verdict) {
 	v.Keeps = u.held != nil && (u.held.Keeps || u.held.Slots > 0)
 	if d.IsNone() { // what is kept for others leaves room
 		v.Allowed, v.Code, v.Reason = true, Allowed, within
-		return v
+		return
 	}
 	v.Code, v.Reason, v.OverBudget = d.First().Code, d.First().Reason, d.OverBudget()
 	if tooMuch := d.TooMuch(); tooMuch != "" {
 		v.Never, v.Reason = true, tooMuch
-		return v
+		return
 	}
 	v.wait = d.Wait()
 	if v.event = d.AwaitsEvent() && !cools; !v.event { // the cooldown is there to be waited for, whatever comes then
@@ -124,7 +124,6 @@ func (i *Item) deny(reserves []account.Reserve, now account.Now) (v Verdict) {
 	}
 	v.event = v.event && (v.Code == TooManyModels || v.Code == state.Limits[state.InFlight].Code)
 	v.Reason = withLongest(v.Reason, d.Longest(v.Retry > 0))
-	return v
 }
 
 // rows is the table of the limits that end with time, by their ranks.
@@ -151,11 +150,12 @@ func (u *usage) checkSlots(d *account.Denial) {
 	if u.held != nil {
 		kept = u.held.Slots
 	}
+	if fits(tokens.AddSaturated(u.InFlight, kept), u.ask.Requests, limit) {
+		return
+	}
 	slots := &state.Limits[state.InFlight]
 	r := account.Refusal{Rank: account.BySlots, Code: slots.Code, Reason: slots.UsedUp, Event: true}
 	switch {
-	case fits(tokens.AddSaturated(u.InFlight, kept), u.ask.Requests, limit):
-		return
 	case fits(u.InFlight, u.ask.Requests, limit):
 		if r.Reason = slots.Kept; account.Withholds(u.reserves) {
 			r.Reason = withheld
@@ -164,7 +164,7 @@ func (u *usage) checkSlots(d *account.Denial) {
 	case u.ask.Requests > u.MostSlots():
 		r.TooMuch = slots.TooLarge
 	}
-	d.Add(r)
+	d.Add(&r)
 }
 
 // used returns the own usage of a dimension.
@@ -184,19 +184,19 @@ func (u *usage) check(d *account.Denial, of state.Dimension, rank account.Rank) 
 	switch {
 	case more > limit:
 		r.TooMuch = n.TooLarge
-		d.Add(r)
+		d.Add(&r)
 	case used > limit-more || beside > limit-more-used:
 		if used <= limit-more {
 			r.Reason = u.why(of, limit-more-used)
 		}
 		r.Wait = u.fitsIn(of, limit-more)
-		d.Add(r)
+		d.Add(&r)
 	}
 	if n.Window != state.Minute {
 		return
 	}
 	if opens := u.PacedIn(of, more, u.now.Instant); opens > 0 {
-		d.Add(account.Refusal{Rank: rank, Code: n.Code, Reason: n.Pace, Wait: opens})
+		d.Add(&account.Refusal{Rank: rank, Code: n.Code, Reason: n.Pace, Wait: opens})
 	}
 }
 

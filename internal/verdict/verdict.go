@@ -75,18 +75,19 @@ func (i *Item) Passes() bool {
 
 // Judge decides on items that are to pass together, as if nobody waited.
 func Judge(items []Item, reserves []account.Reserve, now account.Now) (v Verdict) {
+	if len(items) == 1 {
+		items[0].decide(&v, reserves, now)
+		v.own = v.wait
+		return v
+	}
 	v = Verdict{Allowed: true, Code: Allowed, Reason: within}
 	models := 0
 	for models < len(items) && !items[models].Account.IsPool() {
 		models++
 	}
-	if len(items) == 1 {
-		v = items[0].decide(reserves, now)
-		v.own = v.wait
-		return v
-	}
 	for i := range items {
-		on := items[i].decide(reserves, now)
+		var on Verdict
+		items[i].decide(&on, reserves, now)
 		on.Item = i
 		if items[i].Account.IsPool() {
 			v.mergePool(&on, items, models == 1)

@@ -85,17 +85,31 @@ type request struct {
 // send has a request arrive. Those that arrive at the same moment are put into order, a nanosecond
 // later.
 func (s *Store) send(way time.Duration, r *request) {
+	if s.faults.Direct {
+		s.after(way, r)
+		return
+	}
 	time.AfterFunc(way, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.faults.Direct {
-			r.do()
-			return
-		}
 		if s.pending = append(s.pending, r); len(s.pending) == 1 {
 			time.AfterFunc(1, s.serve)
 		}
 	})
+}
+
+// after does a request after a time, and what takes none at once.
+func (s *Store) after(way time.Duration, r *request) {
+	do := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.do()
+	}
+	if way > 0 {
+		time.AfterFunc(way, do)
+	} else {
+		do()
+	}
 }
 
 func (s *Store) serve() {

@@ -10,20 +10,23 @@ import (
 // Long reports whether the long form of the tests is asked for.
 func Long() bool { return os.Getenv("RATELIMIT_LONG") != "" }
 
-// Times is how often a test does something: short in the usual run, at least least under the race
-// detector, which makes it ten times as slow, and long with RATELIMIT_LONG.
-func Times(short, least, long int) int {
-	if Long() {
+// Times is how often a test does something: usual in the usual run, at least least under the race
+// detector, which makes it ten times as slow, least with -short, and long with RATELIMIT_LONG.
+func Times(usual, least, long int) int {
+	switch {
+	case Long():
 		return long
+	case testing.Short():
+		return min(usual, least)
 	}
-	return min(short, max(least, short/Factor))
+	return min(usual, max(least, usual/Factor))
 }
 
-// Seeds returns n seeds, four at most under the race detector, which are always the same, and
-// with RATELIMIT_LONG two hundred times as many others.
+// Seeds returns n seeds, four at most under the race detector and with -short, which are always the
+// same, and with RATELIMIT_LONG two hundred times as many others.
 func Seeds(t *testing.T, n uint64) iter.Seq[uint64] {
 	first := uint64(0)
-	if Factor > 1 {
+	if Factor > 1 || testing.Short() {
 		n = min(n, 4)
 	}
 	if Long() {
