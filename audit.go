@@ -116,7 +116,7 @@ func auditEntryOf(a *audit.Sums) AuditEntry {
 
 // auditNamedLocked returns the sums of a counted name.
 func (rl *RateLimiter) auditNamedLocked(name string) *audit.Sums {
-	room := len(rl.audits.counted) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.isListedRLocked(name)
+	room := len(rl.audits.counted) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.engine.Catalog.IsListed(name)
 	return rl.audits.counted.Of(name, room)
 }
 

@@ -67,11 +67,10 @@ func (rl *RateLimiter) setClassesLocked(classes map[string]Class, now account.No
 
 // classesAreLocked notes which classes there are.
 func (rl *RateLimiter) classesAreLocked(classes map[string]state.Class) {
-	rl.classes = nil
+	if rl.classes = nil; len(classes) > 0 {
+		rl.classes = make(map[string]Class, len(classes))
+	}
 	for name, c := range classes {
-		if rl.classes == nil {
-			rl.classes = make(map[string]Class, len(classes))
-		}
 		rl.classes[name] = Class(c)
 	}
 	rl.classed.Store(len(classes) > 0)

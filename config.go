@@ -18,6 +18,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
+	"dappco.re/go/core/go-ratelimit/internal/unsaved"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -256,9 +257,11 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if !sqlitestate.Enabled {
 		return nil, fmt.Errorf("new limiter: %w", ErrNoSQLite)
 	}
-	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
+	db, err := sqlitestate.Open(dbPath, sqlitelog.Private)
+	if err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
+	rl.storage.sqlite = &sqliteStore{db: db, models: unsaved.New()}
 	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)

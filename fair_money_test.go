@@ -162,7 +162,8 @@ func TestSpendOfStoreAgreesWithBooks(t *testing.T) {
 	})
 }
 
-// The same over a file, which each limiter looks at once a second: within hours, in which a month ends.
+// The same over a file, which each limiter looks at once a second: within hours, in which a month
+// ends.
 func TestSpendOfSharedFileAgreesWithBooks(t *testing.T) {
 	needSQLite(t)
 	t.Parallel()

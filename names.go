@@ -42,12 +42,7 @@ func (rl *RateLimiter) nameRLocked(model string) string {
 
 func (rl *RateLimiter) countedRLocked(model string) string {
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
-		model = rl.naming.Counted(model, rl.isListedRLocked)
+		model = rl.naming.Counted(model, rl.engine.Catalog.IsListed)
 	}
 	return state.ModelName(model)
-}
-
-// isListedRLocked reports whether a model has a quota of its own.
-func (rl *RateLimiter) isListedRLocked(name string) bool {
-	return rl.engine.Catalog.IsListed(name)
 }

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // observer tells a limiter what its engine does by itself.
@@ -33,7 +34,23 @@ func (o observer) Hidden(a *account.Account, evicted bool) {
 }
 
 // Requoted puts a quota into Quotas, or takes it out.
-func (o observer) Requoted(c catalog.Change) { o.rl.requotedLocked(c) }
+func (o observer) Requoted(c catalog.Change) {
+	rl := o.rl
+	switch {
+	case state.IsPool(c.Name):
+	case !c.Has:
+		delete(rl.Quotas, c.Name)
+	default:
+		if rl.Quotas == nil {
+			rl.Quotas = make(map[string]ModelQuota)
+		}
+		rl.Quotas[c.Name] = ModelQuota(c.Is)
+	}
+	rl.seen.quotas, rl.seen.named = rl.Quotas, len(rl.Quotas)
+	if c.Changed() {
+		rl.teller.requotedLocked(c.Name, rl.sayer, ModelQuota(c.Is), c.Has)
+	}
+}
 
 // Cooled tells of a cooldown.
 func (o observer) Cooled(a *account.Account, asked string) {

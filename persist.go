@@ -121,8 +121,11 @@ func (s *storage) load(rl *RateLimiter) error {
 	if s.sqlite != nil {
 		return s.sqlite.load(rl)
 	}
-	loaded, err := s.loadYAML()
-	if err != nil || loaded == nil {
+	if s.path == "" {
+		return errNoFile
+	}
+	loaded, err := yamlstate.ReadFile(s.path)
+	if s.suspect = err != nil; err != nil || loaded == nil {
 		return err
 	}
 	l := loading{rl, loaded, func(*account.Account, *account.Prepared, account.Now) {}}

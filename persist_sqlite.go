@@ -6,7 +6,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/unsaved"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -20,15 +19,6 @@ const keepRows = time.Minute
 type sqliteStore struct {
 	db     *sqlitestate.DB // nil when closed
 	models *unsaved.Models
-}
-
-// openSQLite opens the database at path for a limiter of its own.
-func openSQLite(path string) (*sqliteStore, error) {
-	db, err := sqlitestate.Open(path, sqlitelog.Private)
-	if err != nil {
-		return nil, err
-	}
-	return &sqliteStore{db: db, models: unsaved.New()}, nil
 }
 
 func (s *sqliteStore) close() error {

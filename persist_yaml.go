@@ -32,16 +32,6 @@ func (s *storage) persistYAML(rl *RateLimiter) error {
 	return err
 }
 
-// loadYAML reads the state file; nil where there is none.
-func (s *storage) loadYAML() (*state.Snapshot, error) {
-	if s.path == "" {
-		return nil, errNoFile
-	}
-	loaded, err := yamlstate.ReadFile(s.path)
-	s.suspect = err != nil
-	return loaded, err
-}
-
 // snapshot notes what is to be stored. Other calls wait for a copy of the slices' ends alone, and
 // room for those is made before the lock is taken.
 func (s saving) snapshot() *state.Snapshot {
@@ -66,7 +56,10 @@ func (s saving) snapshot() *state.Snapshot {
 		entries = append(entries, entry{a.Name, *a.Usage()})
 	})
 	for i := range entries {
-		is.Usage[entries[i].model] = storedUsage(&entries[i].usage)
+		u := &entries[i].usage // of which the file shares the slices
+		is.Usage[entries[i].model] = &state.Usage{
+			Requests: u.Requests, Tokens: u.Tokens, DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens,
+		}
 	}
 	is.Quotas, is.Said, is.Pools, is.Answers = f.Quotas, f.Said, f.Pools, rl.answers.All()
 	return is

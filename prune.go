@@ -137,10 +137,8 @@ func (rl *RateLimiter) prune() {
 		return // what has expired goes with the next command, in all processes
 	}
 	rl.adoptAll()
-	rl.walk(rl.pruneLocked)
+	rl.walk(rl.engine.Tidy)
 }
-
-func (rl *RateLimiter) pruneLocked(a *account.Account, now account.Now) { rl.engine.Tidy(a, now) }
 
 // BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
 // unused models do not hold memory. It holds up other calls for about a millisecond at a time at

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
@@ -128,24 +127,6 @@ func (rl *RateLimiter) sayLocked(by string, now account.Now, c engine.Command, z
 func (rl *RateLimiter) saidLocked(now account.Now) {
 	rl.zoned = rl.engine.ZonesKnown(now.Wall)
 	rl.quotaVersion++
-}
-
-// requotedLocked puts the quota that holds for a name into Quotas, or takes it out.
-func (rl *RateLimiter) requotedLocked(c catalog.Change) {
-	switch {
-	case state.IsPool(c.Name):
-	case !c.Has:
-		delete(rl.Quotas, c.Name)
-	default:
-		if rl.Quotas == nil {
-			rl.Quotas = make(map[string]ModelQuota)
-		}
-		rl.Quotas[c.Name] = ModelQuota(c.Is)
-	}
-	rl.seen.quotas, rl.seen.named = rl.Quotas, len(rl.Quotas)
-	if c.Changed() {
-		rl.teller.requotedLocked(c.Name, rl.sayer, ModelQuota(c.Is), c.Has)
-	}
 }
 
 // RemoveQuota takes back what the program said of a model, by Config.Quotas, SetQuota or the map

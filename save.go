@@ -112,14 +112,6 @@ func (m *marks) saved(saved int) account.Mark {
 // loaded notes that the account has what the last save that succeeded has written.
 func (m *marks) loaded(saved int, of account.Mark) { *m = marks{last: mark{saved, of}} }
 
-// storedUsage returns the usage of an account as files have it. It shares the slices.
-func storedUsage(u *account.Usage) *state.Usage {
-	return &state.Usage{
-		Requests: u.Requests, Tokens: u.Tokens,
-		DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens,
-	}
-}
-
 // storedQuotas returns quotas as stores see them.
 func storedQuotas(quotas map[string]ModelQuota) map[string]state.Quota {
 	stored := make(map[string]state.Quota, len(quotas))

@@ -107,10 +107,7 @@ func newProcess() int64 {
 
 // leaseOf returns what Config.LeaseTTL stands for, within what a log may say.
 func leaseOf(ttl time.Duration) time.Duration {
-	if ttl == 0 {
-		return 10 * time.Second
-	}
-	return min(max(ttl, 100*time.Millisecond), fleet.LongestLease)
+	return min(max(cmp.Or(ttl, 10*time.Second), 100*time.Millisecond), fleet.LongestLease)
 }
 
 // close ends the part of the limiter. Its slots and places in line are free then.

@@ -82,7 +82,7 @@ func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
 // nearestRLocked returns the name that a program means by a name without a quota: the one of which
 // it is a version, else the one that is most like it.
 func (rl *RateLimiter) nearestRLocked(model string) string {
-	if name, ok := modelname.Match(model, rl.isListedRLocked); ok && name != model {
+	if name, ok := modelname.Match(model, rl.engine.Catalog.IsListed); ok && name != model {
 		return name
 	}
 	return modelname.Nearest(model, func(yield func(string) bool) {

@@ -42,9 +42,9 @@ var (
 
 // Log puts the commands of all processes that share a quota into one order.
 //
-// All methods are safe for concurrent use, and return soon after their context has ended; but Append
-// may heed the deadline of a context alone, and the store's own timeout where it has none. A call
-// that returned for its context may still reach the store: what was passed to it must not be
+// All methods are safe for concurrent use, and return soon after their context has ended; but
+// Append may heed the deadline of a context alone, and the store's own timeout where it has none. A
+// call that returned for its context may still reach the store: what was passed to it must not be
 // changed afterwards, also not by the receiver. Methods return the errors above and others; any
 // other error says that the store is away.
 type Log interface {
