@@ -65,7 +65,7 @@ func (is *reserving) reserve() {
 	}
 	if !ok {
 		rl.mu.Lock()
-		is.toldLocked()
+		is.toldLocked(s.now())
 		rl.mu.Unlock()
 	}
 	rl.teller.tell(is.e)
@@ -79,13 +79,14 @@ func (is *reserving) Hear(o *engine.Outcome, alone bool) {
 		is.made = nil
 		return
 	}
-	is.decidedLocked(o, alone)
-	is.toldLocked()
+	now := is.s.now()
+	is.decidedLocked(o, alone, now)
+	is.toldLocked(now)
 }
 
 // decidedLocked makes the decision what the log has decided, and the reservations.
-func (is *reserving) decidedLocked(o *engine.Outcome, alone bool) {
-	s, d, now := is.s, &is.d, is.s.now()
+func (is *reserving) decidedLocked(o *engine.Outcome, alone bool, now account.Now) {
+	s, d := is.s, &is.d
 	if !o.Verdict.Allowed {
 		s.rl.fillRLocked(d, &o.Verdict, s.itemsLocked(&is.option, now), now)
 		return
@@ -98,13 +99,13 @@ func (is *reserving) decidedLocked(o *engine.Outcome, alone bool) {
 }
 
 // toldLocked notes the decision, and the events that tell of it.
-func (is *reserving) toldLocked() {
+func (is *reserving) toldLocked(now account.Now) {
 	if d := &is.d; len(is.reqs) == 1 {
 		d.Model = is.reqs[0].Model
 	} else if d.Allowed {
 		d.Model, d.Stats = "", ModelStats{}
 	}
-	is.e = is.e.then(is.s.rl.reservedLocked(&is.by, is.made, &is.d, is.reqs, is.s.now()))
+	is.e = is.e.then(is.s.rl.reservedLocked(&is.by, is.made, &is.d, is.reqs, now))
 }
 
 // undoLocked ends calls that were admitted so late that nobody hears of it.

@@ -54,6 +54,7 @@ type Tick struct{}
 type Saved struct {
 	Seq    int64 // of the last entry in the image
 	Digest engine.Digest
+	Size   int // of the image, in bytes
 }
 
 // The kinds of commands, which are the first number of their bytes. New ones come at the end.
@@ -106,7 +107,8 @@ func (c Tick) Append(to []byte) []byte { return wire.AppendUint(to, kindTick) }
 
 // Append appends the command.
 func (c Saved) Append(to []byte) []byte {
-	return wire.AppendUint(wire.AppendUint(wire.AppendUint(to, kindSaved), uint64(c.Seq)), uint64(c.Digest))
+	to = wire.AppendUint(wire.AppendUint(wire.AppendUint(to, kindSaved), uint64(c.Seq)), uint64(c.Digest))
+	return wire.AppendUint(to, uint64(c.Size))
 }
 
 // Decode reads the bytes of one command. It accepts only what Append writes.
@@ -145,7 +147,7 @@ func read(kind uint64, r *wire.Reader) Command {
 	case kindTick:
 		return Tick{}
 	case kindSaved:
-		return Saved{Seq: int64(r.UpTo(math.MaxInt64)), Digest: engine.Digest(r.Uint())}
+		return Saved{Seq: int64(r.UpTo(math.MaxInt64)), Digest: engine.Digest(r.Uint()), Size: int(r.UpTo(math.MaxInt32))}
 	}
 	r.Fail("verb without its bytes")
 	return nil

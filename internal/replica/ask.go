@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -63,6 +64,20 @@ func (in *inbox) add(a *ask) (first bool, err error) {
 	}
 	in.asks = append(in.asks, a)
 	return len(in.asks) == 1, nil
+}
+
+// gather lets others run until as many have asked as were answered, or no more come.
+func (in *inbox) gather(answered int) {
+	for was := -1; answered > 1; {
+		runtime.Gosched()
+		in.mu.Lock()
+		n := len(in.asks)
+		in.mu.Unlock()
+		if n >= answered || n <= was {
+			return
+		}
+		was = n
+	}
 }
 
 func (in *inbox) close() {

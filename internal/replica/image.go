@@ -19,10 +19,10 @@ const (
 // saveAgain is how long after one that failed another image is made.
 const saveAgain = 10 * time.Second
 
-// saveImage has an image made, if one is due: the elder a member, the sooner it is its turn.
+// saveImage has an image made, if one is due. The members take turns, because it takes time.
 func (r *Replica) saveImage() {
-	due := max(leastVolume, volumeOfImage*r.imageSize)
-	if r.saving || r.volume < due+due/4*r.rank() {
+	due := max(leastVolume, volumeOfImage*r.image.Size)
+	if r.saving || r.volume < due || r.volume < due+due/4*r.turns() {
 		return
 	}
 	r.saving = true
@@ -40,6 +40,21 @@ func (r *Replica) saveImage() {
 			r.volume = 0
 		}
 	})
+}
+
+// turns returns how many members have their turn before this one: the first is the one that joined
+// behind the last that has saved an image.
+func (r *Replica) turns() (before int) {
+	members, own := 0, 0
+	for m := range r.state.Members {
+		switch members++; m.Process {
+		case r.process:
+			own = members
+		case r.imageBy:
+			before = members
+		}
+	}
+	return (own - before - 1 + members) % max(members, 1)
 }
 
 // makeImage makes an image beside the engine, from the newest image and the entries behind it, as
@@ -85,9 +100,9 @@ func (r *Replica) makeImage() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.imageSize = len(image.Bytes)
 	differs := r.digests.differs(at.Seq, s.Digest())
-	if r.put(fleet.Saved{Seq: at.Seq, Digest: s.Digest()}); differs {
+	r.image, r.imageBy = fleet.Saved{Seq: at.Seq, Digest: s.Digest(), Size: len(image.Bytes)}, r.process
+	if r.put(r.image); differs {
 		r.done.Go(func() { r.mend(at.Seq) })
 	}
 	return nil

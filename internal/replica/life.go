@@ -82,7 +82,7 @@ func (r *Replica) heed(is *result) {
 	case fleet.Outage:
 		r.life.outageAt = is.Result.Now.Instant
 	case fleet.Saved:
-		r.volume = 0
+		r.volume, r.image, r.imageBy = 0, c, is.Process
 		if is.Process != r.process && r.digests.differs(c.Seq, c.Digest) {
 			r.done.Go(func() { r.mend(c.Seq) })
 		}

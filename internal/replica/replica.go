@@ -88,34 +88,35 @@ type Replica struct {
 
 	turn sync.Mutex // of the one that appends, which may take mu
 
-	mu        sync.Mutex
-	state     *fleet.State
-	at        store.Position // of the last entry applied, or of the image
-	status    status
-	err       error         // why the log is away
-	changed   chan struct{} // closed and made anew when something has changed that others wait for
-	moved     func()        // ends a read from a place where the process does not stand any more
-	wake      chan struct{} // has the sender look
-	look      chan struct{} // has the keeper look
-	asks      asks
-	mine      map[account.ID]*record // open calls of this process
-	expires   bool                   // it had calls that expire
-	doubts    bool                   // nobody knows what was used before its log
-	journal   journal
-	digests   digests
-	contact   time.Time   // when the last request was sent that was answered
-	steady    time.Time   // since when there was contact without a gap
-	isAway    bool        // that was told
-	isAlone   atomic.Bool // it is cut off, for those who do not hold the lock
-	alone     *alone      // what was decided without the log; nil for nothing
-	life      life
-	reads     reads
-	poisoned  poisoned
-	results   []result       // of the entries that are being applied
-	settled   engine.Charged // see settledBy
-	volume    int            // bytes of the entries since the last image
-	saving    bool           // an image is being made
-	imageSize int            // of the last one made here
+	mu       sync.Mutex
+	state    *fleet.State
+	at       store.Position // of the last entry applied, or of the image
+	status   status
+	err      error         // why the log is away
+	changed  chan struct{} // closed and made anew when something has changed that others wait for
+	moved    func()        // ends a read from a place where the process does not stand any more
+	wake     chan struct{} // has the sender look
+	look     chan struct{} // has the keeper look
+	asks     asks
+	mine     map[account.ID]*record // open calls of this process
+	expires  bool                   // it had calls that expire
+	doubts   bool                   // nobody knows what was used before its log
+	journal  journal
+	digests  digests
+	contact  time.Time   // when the last request was sent that was answered
+	steady   time.Time   // since when there was contact without a gap
+	isAway   bool        // that was told
+	isAlone  atomic.Bool // it is cut off, for those who do not hold the lock
+	alone    *alone      // what was decided without the log; nil for nothing
+	life     life
+	reads    reads
+	poisoned poisoned
+	results  []result       // of the entries that are being applied
+	settled  engine.Charged // see settledBy
+	volume   int            // bytes of the entries since the last image
+	saving   bool           // an image is being made
+	image    fleet.Saved    // the last, as far as this process knows,
+	imageBy  int64          // and who has saved it
 }
 
 // Open joins those that share a log. It returns once the process knows what time it is there, and

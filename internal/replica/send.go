@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -38,9 +37,7 @@ func (r *Replica) sendAll() error {
 		if n == 0 || isFailure(err) {
 			return err
 		}
-		if n > 1 {
-			runtime.Gosched()
-		}
+		r.inbox.gather(n)
 	}
 	return nil
 }
