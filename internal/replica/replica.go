@@ -86,7 +86,7 @@ type Replica struct {
 	inbox      inbox
 	zonedUntil atomic.Int64 // the wall time up to which the days of all zones are known
 
-	turn sync.Mutex // of the one that appends, which may take mu
+	turn chan struct{} // has a value while somebody appends, who may take mu
 
 	mu       sync.Mutex
 	state    *fleet.State
@@ -141,7 +141,7 @@ func newReplica(ctx context.Context, options Options) *Replica {
 	}
 	r := &Replica{
 		options: options, log: options.Log, process: options.Process,
-		changed: make(chan struct{}), moved: func() {}, wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		changed: make(chan struct{}), moved: func() {}, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		asks: asks{of: make(map[int64]*ask), lined: make(map[int64]bool)}, mine: make(map[account.ID]*record),
 	}
 	r.traits = store.TraitsOf(options.Log)

@@ -30,8 +30,8 @@ func (r *Replica) send() {
 // sendAll appends until there is nothing to be sent. It keeps the turn as long as commands come
 // together: those that were answered ask again, and come together once more.
 func (r *Replica) sendAll() error {
-	r.turn.Lock()
-	defer r.turn.Unlock()
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
 	for r.ctx.Err() == nil {
 		n, err := r.sendBatch()
 		if n == 0 || isFailure(err) {
@@ -45,12 +45,14 @@ func (r *Replica) sendAll() error {
 // sendNow has what is asked appended. If nothing is under way this goroutine does it: to wake
 // another one, and to be woken, takes as long as a near store.
 func (r *Replica) sendNow() {
-	if !r.turn.TryLock() {
+	select {
+	case r.turn <- struct{}{}:
+	default:
 		poke(r.wake)
 		return
 	}
 	_, err := r.sendBatch()
-	r.turn.Unlock()
+	<-r.turn
 	r.mu.Lock()
 	more := len(r.asks.queue) > 0
 	r.mu.Unlock()
