@@ -72,7 +72,8 @@ func onEventStages(t *testing.T, change func(*ratelimit.Config), run func(s *eve
 	}
 }
 
-// lastsForDays skips a test with -short, and under the race detector, where a limiter looks at its file once a second.
+// lastsForDays skips a test with -short, and under the race detector, where a limiter looks at its
+// file once a second.
 func (s *eventStage) lastsForDays() {
 	s.Helper()
 	if (testing.Short() || racetest.Factor > 1) && strings.HasSuffix(s.Name(), "/sqlite") {

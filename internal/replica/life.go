@@ -152,7 +152,7 @@ func (r *Replica) keep() {
 		select {
 		case <-timer.C:
 		case <-r.look:
-			if !r.hasWaiters() {
+			if r.mayLookLater() {
 				r.pause(lookAgain)
 			}
 		case <-r.ctx.Done():
@@ -178,15 +178,16 @@ func (r *Replica) act(now time.Time) (next time.Time) {
 		}
 		return true
 	}
-	switch r.status {
-	case joining:
+	if r.status == joining && !r.life.joinedAt.IsZero() {
 		silence := round + time.Duration(r.state.Size())*stagger
 		if r.traits.Steady {
 			silence = 0
 		}
-		if !r.life.joinedAt.IsZero() && due(r.life.joinedAt.Add(silence)) {
+		if due(r.life.joinedAt.Add(silence)) {
 			r.presume()
 		}
+	}
+	switch r.status {
 	case cutOff:
 		if r.serveAllAlone(); len(r.asks.of) > 0 {
 			due(now.Add(20 * time.Millisecond))
@@ -234,10 +235,11 @@ func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 
 func (r *Replica) waits() bool { return len(r.asks.lined) > 0 }
 
-func (r *Replica) hasWaiters() bool {
+// mayLookLater reports whether nobody waits for what the keeper does.
+func (r *Replica) mayLookLater() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.waits()
+	return r.status == here && !r.waits()
 }
 
 // tick has what is due happen, if waiters of this process may be served by it, or its calls expire:
