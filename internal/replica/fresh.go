@@ -98,7 +98,8 @@ func (r *Replica) isHeard(last int64) bool {
 }
 
 // needed returns the command whose outcome a reader wants to see: what this process has told last,
-// or one that is sent for that, of the dead, the days that last or what is due. It returns nil for none.
+// or one that is sent for that, of the dead, the days that last or what is due. It returns nil for
+// none.
 func (r *Replica) needed() *ask {
 	if r.isOut(r.asks.told) {
 		return r.asks.told
