@@ -24,9 +24,12 @@ func (in *inbox) add(a *ask) (first bool, err error) {
 	return len(in.asks) == 1, nil
 }
 
-// gather lets others run until as many have asked as were answered, or no more come.
+// gather lets others run, a few times, until as many have asked as were answered, or no more come.
 func (in *inbox) gather(answered int) {
-	for was := -1; answered > 1; {
+	if answered < 2 {
+		return
+	}
+	for was, left := -1, 4; left > 0; left-- {
 		runtime.Gosched()
 		in.mu.Lock()
 		n := len(in.asks)
