@@ -49,6 +49,7 @@ func TestRouteShared(t *testing.T) {
 			}
 		}
 		wg.Wait()
+		synctest.Wait() // until the database has heard of those that left the lines
 		if sent["a"] != 40 || sent["b"] != 20 {
 			t.Errorf("in 90 s were sent %v, want 40 and 20", sent)
 		}
