@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -77,7 +76,15 @@ func (l *alone) fitsIn(d state.Dimension, name string, ask *account.Ask, a *acco
 	if !fits(longest) {
 		return -1
 	}
-	return int64(sort.Search(int(longest), func(wait int) bool { return fits(int64(wait)) }))
+	never, ever := int64(0), longest
+	for never+1 < ever { // an int of sort.Search may have 32 bits
+		if middle := never + (ever-never)/2; fits(middle) {
+			ever = middle
+		} else {
+			never = middle
+		}
+	}
+	return ever
 }
 
 // pacedIn returns how long the share of a burst keeps more of a limit of the minute from starting;
