@@ -29,24 +29,22 @@ func isAnswer(err error) (is, passes bool) {
 	return true, false
 }
 
-// try calls f once. passes says that its error is an answer that may be another one the next
-// moment.
-func try[T any](ctx context.Context, l *Log, most time.Duration, f func(context.Context) (T, error)) (value T, passes bool, err error) {
-	value, err = within(ctx, most, l.crew, f)
-	passes, err = l.review(ctx, err)
-	return value, passes, err
-}
-
-// review returns the error of a call that was made once, as try does.
-func (l *Log) review(ctx context.Context, err error) (passes bool, told error) {
+// try calls f once: on this goroutine, or on one of the crew. passes says that its error is an
+// answer that may be another one the next moment.
+func try[T any](ctx context.Context, l *Log, most time.Duration, here bool, f func(context.Context) (T, error)) (value T, passes bool, err error) {
+	if here {
+		value, err = until(ctx, most, f)
+	} else {
+		value, err = within(ctx, most, l.crew, f)
+	}
 	if err == nil {
-		return false, nil
+		return value, false, nil
 	}
 	answered, passes := isAnswer(err)
 	if !answered || passes {
 		l.store.reroute()
 	}
-	return passes, l.store.explain(ctx, err)
+	return value, passes, l.store.explain(ctx, err)
 }
 
 // ask calls f for one step of an operation that changes nothing which anybody sees. Answers that
@@ -55,7 +53,7 @@ func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error))
 	end := time.Now().Add(l.store.options.Timeout)
 	var answer error
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		value, passes, err := try(ctx, l, time.Until(end), f)
+		value, passes, err := try(ctx, l, time.Until(end), false, f)
 		if passes {
 			answer = err
 		} else if answer != nil && isTimeout(err) { // which tells less

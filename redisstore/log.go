@@ -132,14 +132,10 @@ func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, wr
 		eval = l.evalAndWait
 	}
 	call := func(ctx context.Context) (any, error) { return eval(ctx, sc, keys, args) }
-	switch most := l.store.options.Timeout; {
-	case !writes:
+	if writes { // to hand the call to another goroutine takes as long as the server takes for it
+		reply, _, err = try(ctx, l, l.store.options.Timeout, l.store.settings.heeds, call)
+	} else {
 		reply, err = ask(ctx, l, call)
-	case l.store.settings.heeds: // to hand the call to another goroutine takes as long as the server takes for it
-		reply, err = until(ctx, most, call)
-		_, err = l.review(ctx, err)
-	default:
-		reply, _, err = try(ctx, l, most, call)
 	}
 	if answered, _ := isAnswer(err); answered {
 		return nil, notWritten(err)

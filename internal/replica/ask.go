@@ -246,16 +246,10 @@ func (r *Replica) hearOf(ctx context.Context, a *ask, lined func(int64)) error {
 	}
 }
 
-// handOver is how long news may be held back from those who wait.
-const handOver = 50 * time.Millisecond
-
 // stands notes that the waiter of an ask stands in line.
 func (r *Replica) stands(a *ask) {
 	if !r.waits() {
-		r.moved() // the follower may be holding back news
-	}
-	if len(r.asks.lined) == 0 && r.idles() > handOver {
-		r.moved() // the read that is under way holds news back
+		r.moved() // the read that is under way may hold news back
 	}
 	if r.asks.lined[a.n] = true; a.lined != nil {
 		select {

@@ -141,7 +141,8 @@ func newReplica(ctx context.Context, options Options) *Replica {
 	}
 	r := &Replica{
 		options: options, log: options.Log, process: options.Process,
-		changed: make(chan struct{}), moved: func() {}, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		changed: make(chan struct{}), moved: func() {},
+		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		asks: asks{of: make(map[int64]*ask), lined: make(map[int64]bool)}, mine: make(map[account.ID]*record),
 	}
 	r.traits = store.TraitsOf(options.Log)

@@ -154,15 +154,12 @@ func (q *Queue[T]) Drop(n int) {
 // gives, which is called once for each in the order of vals and may change it. It leaves room for
 // as many again, so that the next Push need not move them.
 func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
-	if len(vals) == 0 {
-		return
-	}
-	vals = append(Room[T](roomFor(len(vals))), vals...)
-	at := Room[int64](cap(vals))[:len(vals)]
-	for i := range vals {
-		at[i] = instantOf(&vals[i])
-	}
-	if !slices.IsSorted(at) {
+	q.Restore(len(vals), func(i int) (int64, T) {
+		v := vals[i]
+		at := instantOf(&v)
+		return at, v
+	})
+	if at, vals := q.at.buf, q.vals.buf; !slices.IsSorted(at) {
 		type entry struct {
 			at  int64
 			val T
@@ -176,8 +173,6 @@ func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 			at[i], vals[i] = e.at, e.val
 		}
 	}
-	q.at.fill(at)
-	q.vals.fill(vals)
 	q.found = int64(len(vals))
 }
 
