@@ -5,6 +5,7 @@ package sqlitelog
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -114,23 +115,14 @@ func (r rows) show(h *head, image imageRow) error {
 	return err
 }
 
+// errDropped tells that a save of another image, which was staged later, has dropped pieces of this.
+var errDropped = fmt.Errorf("another image was saved meanwhile: %w", store.ErrLost)
+
 // Save implements store.Log.
 func (l *Log) Save(ctx context.Context, image store.Image) error {
-	row, err := l.stage(ctx, image, func(r rows, h *head) error {
-		_, err := r.checkSave(h, image.At)
-		return err
-	})
-	if err == nil {
-		err = l.write(ctx, func(r rows) error {
-			h, err := r.head()
-			if err != nil {
-				return err
-			}
-			if err := r.complete(row); err != nil {
-				return err
-			}
-			return r.show(h, row)
-		})
+	err := l.save(ctx, image)
+	for errors.Is(err, errDropped) { // by an image that is newer than the last time, but not than this
+		err = l.save(ctx, image)
 	}
 	if err != nil {
 		return fmt.Errorf("save image: %w", err)
@@ -140,11 +132,36 @@ func (l *Log) Save(ctx context.Context, image store.Image) error {
 	return nil
 }
 
-// complete returns ErrOlder if pieces of an image are missing, because a later one was saved.
+func (l *Log) save(ctx context.Context, image store.Image) error {
+	row, err := l.stage(ctx, image, func(r rows, h *head) error {
+		_, err := r.checkSave(h, image.At)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return l.show(ctx, row)
+}
+
+// show makes an image the newest that was staged.
+func (l *Log) show(ctx context.Context, row imageRow) error {
+	return l.write(ctx, func(r rows) error {
+		h, err := r.head()
+		if err != nil {
+			return err
+		}
+		if err := r.show(h, row); err != nil {
+			return err
+		}
+		return r.complete(row)
+	})
+}
+
+// complete returns an error if pieces of an image are missing.
 func (r rows) complete(image imageRow) error {
 	all, err := r.hasPieces(image)
 	if err == nil && !all {
-		err = store.ErrOlder
+		err = errDropped
 	}
 	return err
 }
@@ -229,7 +246,7 @@ func (l *Log) Begin(ctx context.Context, old uint64, image store.Image) error {
 				return err
 			}
 			if err := r.complete(row); err != nil {
-				return fmt.Errorf("another image was saved meanwhile: %w", store.ErrLost)
+				return err
 			}
 			if err := l.lock.Load().SetMark(markOf(image.At)); err != nil {
 				return err

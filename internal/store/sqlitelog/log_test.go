@@ -195,6 +195,31 @@ func TestNewFileBesideOthers(t *testing.T) {
 	})
 }
 
+// TestSaveBesideAnother: an image whose pieces the save of an older one has dropped is saved anew.
+func TestSaveBesideAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	l, other := openLog(t, path, 1, nil), openLog(t, path, 2, nil)
+	begin(t, l)
+	older := appendTo(t, l, start.At, entries(0, 1)...)
+	newer := store.Image{At: appendTo(t, l, older, entries(1, 1)...), Bytes: []byte("newer")}
+	row, err := l.stage(t.Context(), newer, func(rows, *head) error { return nil })
+	if err == nil {
+		err = other.Save(t.Context(), store.Image{At: older, Bytes: []byte("older")})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.show(t.Context(), row); !errors.Is(err, errDropped) {
+		t.Errorf("show: %v, want %v", err, errDropped)
+	}
+	if err := l.Save(t.Context(), newer); err != nil {
+		t.Error(err)
+	}
+	if image, err := other.Load(t.Context()); err != nil || image.At != newer.At {
+		t.Errorf("the image is of %+v, error %v, want that of %+v", image.At, err, newer.At)
+	}
+}
+
 // A file that is missing is made anew only after a while: somebody may be about to put it back.
 func TestMovedAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
