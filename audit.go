@@ -122,10 +122,15 @@ func (rl *RateLimiter) auditNamedLocked(name string) *audit.Sums {
 
 // auditOfLocked returns the sums of an account.
 func (rl *RateLimiter) auditOfLocked(a *account.Account) *audit.Sums {
-	is := rl.localLocked(a)
-	if is.audit == nil {
-		is.audit = rl.auditNamedLocked(a.Name)
+	if is, _ := a.Local.(*local); is != nil && is.home == rl && is.audit != nil {
+		return is.audit // this much is inlined
 	}
+	return rl.newAuditLocked(a)
+}
+
+func (rl *RateLimiter) newAuditLocked(a *account.Account) *audit.Sums {
+	is := rl.localLocked(a)
+	is.audit = rl.auditNamedLocked(a.Name)
 	return is.audit
 }
 
@@ -181,25 +186,35 @@ func (rl *RateLimiter) auditReservedLocked(c *account.Call) {
 	if c.Class != "" {
 		c.Class = rl.knownClassRLocked(c.Class)
 	}
+	if a := c.Alone(); a != nil { // nearly each call
+		rl.auditOfLocked(a).Reserved.Add(c.Tokens, c.Most)
+		return
+	}
 	rl.auditLocked(c, func(a *audit.Sums) { a.Reserved.Add(c.Tokens, c.Most) })
 }
 
 // auditEndedLocked adds up a call that ends.
 func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used tokens.Count) {
-	rl.auditLocked(c, func(a *audit.Sums) {
-		switch how {
-		case account.Committed:
-			a.Settle(c.Tokens, c.Most, used, c.Cost)
-		case account.Cancelled:
-			a.Released.Add(c.Tokens, c.Most)
-		default:
-			a.Expired.Add(c.Tokens, c.Most)
-		}
-	})
+	if a := c.Alone(); a != nil {
+		auditEnd(rl.auditOfLocked(a), c, how, used)
+	} else {
+		rl.auditLocked(c, func(a *audit.Sums) { auditEnd(a, c, how, used) })
+	}
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
 	// but those of its models.
 	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
 		rl.estimatesOfLocked(c.Model).Add(c.Tokens.Total(), used.Total())
+	}
+}
+
+func auditEnd(a *audit.Sums, c *account.Call, how account.How, used tokens.Count) {
+	switch how {
+	case account.Committed:
+		a.Settle(c.Tokens, c.Most, used, c.Cost)
+	case account.Cancelled:
+		a.Released.Add(c.Tokens, c.Most)
+	default:
+		a.Expired.Add(c.Tokens, c.Most)
 	}
 }
 

@@ -89,6 +89,15 @@ func (c *Call) Charge(i int) *Charge {
 	return &c.more[i-1]
 }
 
+// Alone returns the account of a call that is charged to its model alone, and is of no class; else
+// nil.
+func (c *Call) Alone() *Account {
+	if len(c.more) != 0 || c.Class != "" {
+		return nil
+	}
+	return c.Model
+}
+
 // IsCounted reports whether any account was charged.
 func (c *Call) IsCounted() bool { return c.first.Meter != nil }
 
@@ -122,12 +131,7 @@ func (c *Call) LimitsSlots() bool {
 }
 
 // Account returns the account of a charge; nil for one to a class in it.
-func (c *Charge) Account() *Account {
-	if a := c.Meter.day.of; c.Meter == &a.Meter {
-		return a
-	}
-	return nil
-}
+func (c *Charge) Account() *Account { return c.Meter.account }
 
 // next returns an empty charge of the call.
 func (c *Call) next() *Charge {

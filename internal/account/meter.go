@@ -13,8 +13,9 @@ type Meter struct {
 	Window
 	InFlight int // calls that are charged and not settled
 
-	usage *Usage
-	day   *Day
+	account *Account // nil in one of a class
+	usage   *Usage
+	day     *Day
 	days  int32  // the serial of the day that the counts belong to
 	epoch uint32 // how often all charges were forgotten
 	round uint16 // how often the file of this process was saved: see Charge.Round
@@ -81,8 +82,8 @@ func (m *Meter) followDay() {
 
 func (m *Meter) setDay(requests, tokens int) {
 	m.usage.DayCount, m.usage.DayTokens = requests, tokens
-	if a := m.day.of; m == &a.Meter {
-		a.dayWas = requests
+	if m.account != nil {
+		m.account.dayWas = requests
 	}
 }
 
