@@ -122,15 +122,10 @@ func (rl *RateLimiter) auditNamedLocked(name string) *audit.Sums {
 
 // auditOfLocked returns the sums of an account.
 func (rl *RateLimiter) auditOfLocked(a *account.Account) *audit.Sums {
-	if is, _ := a.Local.(*local); is != nil && is.home == rl && is.audit != nil {
-		return is.audit // this much is inlined
-	}
-	return rl.newAuditLocked(a)
-}
-
-func (rl *RateLimiter) newAuditLocked(a *account.Account) *audit.Sums {
 	is := rl.localLocked(a)
-	is.audit = rl.auditNamedLocked(a.Name)
+	if is.audit == nil {
+		is.audit = rl.auditNamedLocked(a.Name)
+	}
 	return is.audit
 }
 
@@ -163,8 +158,8 @@ func (rl *RateLimiter) estimatesNamedLocked(name string) *tally.Estimates {
 // a call that only pools have counted had no place.
 func (rl *RateLimiter) auditLocked(c *account.Call, add func(*audit.Sums)) {
 	counts := false
-	for i := range c.Len() {
-		if a := c.Charge(i).Account(); a != nil {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil {
 			add(rl.auditOfLocked(a))
 			counts = true
 		}
@@ -196,25 +191,14 @@ func (rl *RateLimiter) auditReservedLocked(c *account.Call) {
 // auditEndedLocked adds up a call that ends.
 func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used tokens.Count) {
 	if a := c.Alone(); a != nil {
-		auditEnd(rl.auditOfLocked(a), c, how, used)
+		rl.auditOfLocked(a).End(c, how, used)
 	} else {
-		rl.auditLocked(c, func(a *audit.Sums) { auditEnd(a, c, how, used) })
+		rl.auditLocked(c, func(a *audit.Sums) { a.End(c, how, used) })
 	}
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
 	// but those of its models.
 	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
 		rl.estimatesOfLocked(c.Model).Add(c.Tokens.Total(), used.Total())
-	}
-}
-
-func auditEnd(a *audit.Sums, c *account.Call, how account.How, used tokens.Count) {
-	switch how {
-	case account.Committed:
-		a.Settle(c.Tokens, c.Most, used, c.Cost)
-	case account.Cancelled:
-		a.Released.Add(c.Tokens, c.Most)
-	default:
-		a.Expired.Add(c.Tokens, c.Most)
 	}
 }
 

@@ -97,7 +97,7 @@ var importRules = map[string][]string{
 	"internal/pace":           {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},
 	"internal/instruments":    {modulePath, modulePath + "/money"},
-	"internal/audit":          {modulePath + "/internal/tokens", modulePath + "/money"},
+	"internal/audit":          {modulePath + "/internal/account", modulePath + "/internal/tokens", modulePath + "/money"},
 	"internal/pricing": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},

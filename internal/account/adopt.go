@@ -50,7 +50,8 @@ func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span i
 	}
 	a.repace(now, span)
 	for c := range open {
-		for charge := range c.Charges {
+		for i := range c.Charges {
+			charge := &c.Charges[i]
 			if charge.Meter == &a.Meter && now.Instant-charge.At <= span && keeps(charge) {
 				charge.readopt(now)
 			}

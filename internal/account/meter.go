@@ -52,12 +52,6 @@ func (m *Meter) show() {
 	m.usage.Requests, m.usage.Tokens = m.requests.Values(), m.tokens.Values()
 }
 
-// isShown reports whether show would change nothing, as after most changes in place. While the
-// garbage collector marks, asking is cheaper than writing.
-func (m *Meter) isShown() bool {
-	return m.requests.Backs(m.usage.Requests) && m.tokens.Backs(m.usage.Tokens)
-}
-
 // refresh drops what is before the cut.
 func (m *Meter) refresh(cut int64) {
 	if cut > m.oldest {
