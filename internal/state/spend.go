@@ -38,36 +38,6 @@ func (p *SpendPeriod) add(change SpendPeriod) {
 	}
 }
 
-// SpendField is a limit of spend in Quota.
-type SpendField struct {
-	Field   string // its name in Go
-	Key     string // its key in a YAML file, and its column in a database
-	Of      func(*Quota) *money.Amount
-	Invalid string // the reason of the refusal of a negative one
-}
-
-// Spends are the limits of spend, in the order of the fields of Quota.
-var Spends = [...]SpendField{
-	{
-		"MaxSpendPerDay", "max_spend_per_day", func(q *Quota) *money.Amount { return &q.MaxSpendPerDay },
-		"invalid quota: MaxSpendPerDay (max_spend_per_day) is negative",
-	},
-	{
-		"MaxSpendPerMonth", "max_spend_per_month", func(q *Quota) *money.Amount { return &q.MaxSpendPerMonth },
-		"invalid quota: MaxSpendPerMonth (max_spend_per_month) is negative",
-	},
-}
-
-// SpendFieldOf returns the limit of spend that has the given key in files.
-func SpendFieldOf(key string) (f *SpendField, ok bool) {
-	for i := range Spends {
-		if Spends[i].Key == key {
-			return &Spends[i], true
-		}
-	}
-	return nil, false
-}
-
 // Spend is what was spent on a model, or in a pool, in a day and in a month. The zero value is
 // nothing. As a change it is what a call adds to both, which may be negative.
 type Spend struct{ Day, Month SpendPeriod }
