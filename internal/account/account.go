@@ -86,7 +86,7 @@ func New(name string) *Account {
 func (a *Account) IsPool() bool { return state.IsPool(a.Name) }
 
 // SetQuota says which quota limits the account; known is false where none does. zone is that of
-// the quota's day, and may be nil where it names none.
+// the quota's day, and may be nil where it names none. Bind follows.
 func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span int64) {
 	traits := traitsOf(&q, known, zone)
 	zone = dayZone(&q, zone)
@@ -102,7 +102,6 @@ func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span 
 		a.Day.rezone(zone, now.Wall)
 	}
 	a.repace(now, span)
-	a.bindFound(now)
 }
 
 // traitsOf returns the traits that an account has by its quota.
@@ -184,8 +183,9 @@ func (a *Account) Forget() {
 	for _, u := range a.Uses {
 		u.forget()
 	}
-	if a.shown = false; a.Found != nil && a.Found.limits != nil {
-		a.Found.limits.Forget()
+	a.shown = false
+	for _, x := range a.Extras {
+		x.Forget()
 	}
 }
 

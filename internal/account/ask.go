@@ -121,7 +121,11 @@ type Extra interface {
 	Charge(b Bill, now Now) (eased bool)
 	// End follows the end of a call.
 	End(b Bill, how How, now Now)
-	// AppendImage appends the whole state of the limit: see ReadAccount.
+	// MayPass reports whether the limit may let an ask pass that hopes for the end of open calls.
+	MayPass(h Hope, now Now) bool
+	// Forget follows Account.Forget.
+	Forget()
+	// AppendImage appends the whole state of the limit: see rares.
 	AppendImage(to []byte) []byte
 }
 
@@ -133,6 +137,15 @@ type Bill struct {
 	Cost     money.Amount // what it did cost, as it ends
 	InFlight int          // calls in flight, this one included
 	Forgot   bool         // the account has forgotten the charge
+}
+
+// Hope is an ask whose caller waits until a deadline, and may be given back by then what open calls
+// hold.
+type Hope struct {
+	Ask
+	Open     Open
+	InFlight int
+	Left     int64 // until the deadline, in nanoseconds
 }
 
 // How says how a call ended.

@@ -1,7 +1,10 @@
 package account
 
 import (
+	"math"
+
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -33,6 +36,14 @@ func (a *Account) NeedSpend(zone *Zone) *Spend {
 		a.Extras = append(a.Extras, a.Spend)
 	}
 	return a.Spend
+}
+
+func bindSpend(a *Account, zone *Zone, now Now) {
+	if a.Spend != nil {
+		a.Spend.Rezone(zone, now.Wall)
+	} else if a.Has(Spends) {
+		a.NeedSpend(zone)
+	}
 }
 
 // OfDay and OfMonth return what counts of the spend at a time.
@@ -120,6 +131,17 @@ func (s *Spend) End(b Bill, how How, now Now) {
 	}
 }
 
+// MayPass reports whether the budgets may let an ask pass in time.
+func (s *Spend) MayPass(h Hope, now Now) bool {
+	affords := func(p *state.SpendPeriod, limit money.Amount) bool {
+		return limit == 0 || p.End-now.Wall <= h.Left || p.Spent.Sub(h.Open.Money) <= limit-h.Money
+	}
+	return affords(&s.Day, s.quota.MaxSpendPerDay) && affords(&s.Month, s.quota.MaxSpendPerMonth)
+}
+
+// Forget does nothing: what was spent counts until its day and its month end.
+func (s *Spend) Forget() {}
+
 // Settle brings periods that lie in the future, because the wall clock was set back, to the
 // present: what was spent counts to those that begin now.
 func (s *Spend) Settle(wall int64) {
@@ -184,4 +206,35 @@ func follow(is Span, was *state.SpendPeriod, wall int64) state.SpendPeriod {
 		is.Begin = max(is.Begin, was.End)
 	}
 	return state.SpendPeriod{Begin: is.Begin, End: is.End}
+}
+
+func keptSpend(a *Account) Extra {
+	if a.Spend == nil {
+		return nil
+	}
+	return a.Spend
+}
+
+func readSpend(a *Account, r *wire.Reader, as *As, has bool) {
+	if has {
+		a.NeedSpend(as.SpendZone).read(r)
+	} else if a.Has(Spends) {
+		r.Fail("account without its spend")
+	}
+}
+
+// AppendImage appends the whole state of the spend.
+func (s *Spend) AppendImage(to []byte) []byte {
+	for _, p := range [...]*state.SpendPeriod{&s.Day, &s.Month} {
+		to = wire.AppendInt(wire.AppendInt(to, p.Begin), p.End)
+		to = wire.AppendUint(to, uint64(p.Spent))
+	}
+	return to
+}
+
+func (s *Spend) read(r *wire.Reader) {
+	for _, p := range [...]*state.SpendPeriod{&s.Day, &s.Month} {
+		p.Begin, p.End = r.Int(), r.Int()
+		p.Spent = money.Amount(r.UpTo(math.MaxInt64))
+	}
 }

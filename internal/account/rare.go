@@ -1,0 +1,29 @@
+package account
+
+import "dappco.re/go/core/go-ratelimit/internal/wire"
+
+// rare is how accounts come by a limit that few have. The limit itself is an Extra.
+type rare struct {
+	bit uint64 // in an image of an account: whether it has the state of the limit
+	// bind has the limit follow the quota of an account, and be there where that asks for it. zone
+	// is that of the quota's day and month, else the zone "".
+	bind func(a *Account, zone *Zone, now Now)
+	// kept returns the limit if an image of the account has its state; else nil.
+	kept func(a *Account) Extra
+	// read makes the limit that of an image, which may have no state of it.
+	read func(a *Account, r *wire.Reader, as *As, has bool)
+}
+
+// rares are the limits that few accounts have, in the order of their images.
+var rares = [...]rare{
+	{hasSearch, bindFound, keptFound, readFound},
+	{hasSpend, bindSpend, keptSpend, readSpend},
+}
+
+// Bind has the limits that few accounts have follow the quota. zone is that of its day and month,
+// else the zone "".
+func (a *Account) Bind(zone *Zone, now Now) {
+	for i := range rares {
+		rares[i].bind(a, zone, now)
+	}
+}
