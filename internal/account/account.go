@@ -171,7 +171,7 @@ func (a *Account) Prune(cut int64) {
 // IsIdle reports whether nothing of the account counts at a moment.
 func (a *Account) IsIdle(now Now, span int64) bool {
 	requests, tokens, _ := a.DayUsed(now.Wall)
-	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span)
+	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span) && a.Lasts(now) == 0
 }
 
 // Forget forgets all charges. Calls in flight stay in flight, and those that wait go on waiting.
@@ -227,8 +227,8 @@ func (a *Account) begin(now Now) {
 	a.Day.begin(now.Wall)
 }
 
-func (a *Account) dropExtra(x *Found) {
-	a.Extras = slices.DeleteFunc(a.Extras, func(other Extra) bool { return other == Extra(x) })
+func (a *Account) dropExtra(x Extra) {
+	a.Extras = slices.DeleteFunc(a.Extras, func(other Extra) bool { return other == x })
 }
 
 // add adds what an open call has charged.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -123,16 +124,21 @@ type Extra interface {
 	End(b Bill, how How, now Now)
 	// MayPass reports whether the limit may let an ask pass that hopes for the end of open calls.
 	MayPass(h Hope, now Now) bool
+	// Lasts returns how long something counts for which the account has to keep its usage, and so
+	// its place, if nothing is charged or given back meanwhile; 0 for nothing.
+	Lasts(now Now) int64
 	// Forget follows Account.Forget.
 	Forget()
 	// AppendImage appends the whole state of the limit: see rares.
 	AppendImage(to []byte) []byte
 }
 
-// Bill is what a call charges to an account beside its tokens.
+// Bill is what a call charges to an account.
 type Bill struct {
 	At       int64        // the instant of the charge
 	Wall     int64        // when its money was charged, in UnixNano
+	Tokens   tokens.Count // that were charged
+	Used     tokens.Count // of it, as it ends
 	Most     money.Amount // that the call can cost, which was charged
 	Cost     money.Amount // what it did cost, as it ends
 	InFlight int          // calls in flight, this one included

@@ -153,7 +153,7 @@ func (c *Call) ChargeTo(a, payer *Account, now Now, span int64) (eased bool) {
 	if len(a.Extras) == 0 && payer == nil {
 		return false
 	}
-	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Most: c.Most, InFlight: a.InFlight}, now)
+	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Tokens: c.Tokens, Most: c.Most, InFlight: a.InFlight}, now)
 }
 
 // bill tells the extras of an account, and the spend of the payer, of a charge.
@@ -177,7 +177,7 @@ func (a *Account) Record(payer *Account, used tokens.Count, cost money.Amount, n
 	if len(a.Extras) == 0 && payer == nil {
 		return false
 	}
-	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Most: cost, InFlight: a.InFlight}, now)
+	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Tokens: used.Clamp(), Most: cost, InFlight: a.InFlight}, now)
 }
 
 // End ends the call: with what it used and cost where it was committed, with its estimate where it
@@ -211,7 +211,9 @@ func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64
 	if len(a.Extras) == 0 && c.Payer == nil {
 		return
 	}
-	b := Bill{At: c.At, Wall: call.At.Wall, Most: call.Most, Cost: call.Cost, InFlight: a.InFlight, Forgot: forgot}
+	b := Bill{
+		At: c.At, Wall: call.At.Wall, Tokens: call.Tokens, Used: used, Most: call.Most, Cost: call.Cost, InFlight: a.InFlight, Forgot: forgot,
+	}
 	for _, x := range a.Extras {
 		if x != Extra(a.Spend) || c.Payer == a {
 			x.End(b, how, now)

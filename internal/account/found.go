@@ -132,6 +132,9 @@ func (f *Found) MayPass(h Hope, now Now) bool {
 	return f.View().OpensAtBest(h.InFlight-h.Open.Arrived) <= now.Instant+h.Left
 }
 
+// Lasts is 0: what was found is kept beside the usage.
+func (f *Found) Lasts(Now) int64 { return 0 }
+
 // Forget forgets the requests of the search.
 func (f *Found) Forget() {
 	if f.limits != nil {

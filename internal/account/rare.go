@@ -27,3 +27,12 @@ func (a *Account) Bind(zone *Zone, now Now) {
 		rares[i].bind(a, zone, now)
 	}
 }
+
+// Lasts returns how long the limits that few accounts have need the usage of the account: see
+// Extra.
+func (a *Account) Lasts(now Now) (longest int64) {
+	for _, x := range a.Extras {
+		longest = max(longest, x.Lasts(now))
+	}
+	return longest
+}

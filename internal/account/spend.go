@@ -139,6 +139,9 @@ func (s *Spend) MayPass(h Hope, now Now) bool {
 	return affords(&s.Day, s.quota.MaxSpendPerDay) && affords(&s.Month, s.quota.MaxSpendPerMonth)
 }
 
+// Lasts is 0: what was spent is kept beside the usage.
+func (s *Spend) Lasts(Now) int64 { return 0 }
+
 // Forget does nothing: what was spent counts until its day and its month end.
 func (s *Spend) Forget() {}
 
