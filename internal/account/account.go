@@ -1,7 +1,6 @@
 package account
 
 import (
-	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/external"
@@ -225,10 +224,6 @@ func (a *Account) Usage() *Usage { return a.usage }
 func (a *Account) begin(now Now) {
 	a.shown = true
 	a.Day.begin(now.Wall)
-}
-
-func (a *Account) dropExtra(x Extra) {
-	a.Extras = slices.DeleteFunc(a.Extras, func(other Extra) bool { return other == x })
 }
 
 // add adds what an open call has charged.

@@ -212,7 +212,8 @@ func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64
 		return
 	}
 	b := Bill{
-		At: c.At, Wall: call.At.Wall, Tokens: call.Tokens, Used: used, Most: call.Most, Cost: call.Cost, InFlight: a.InFlight, Forgot: forgot,
+		At: c.At, Wall: call.At.Wall, Tokens: call.Tokens, Used: call.usedBy(how, used), Most: call.Most, Cost: call.Cost,
+		InFlight: a.InFlight, Forgot: forgot,
 	}
 	for _, x := range a.Extras {
 		if x != Extra(a.Spend) || c.Payer == a {
@@ -222,6 +223,17 @@ func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64
 	if c.Payer != nil && c.Payer != a {
 		c.Payer.Spend.End(b, how, now)
 	}
+}
+
+// usedBy returns the tokens that the call has used which ends.
+func (c *Call) usedBy(how How, used tokens.Count) tokens.Count {
+	switch how {
+	case Committed:
+		return used
+	case Cancelled:
+		return tokens.Count{}
+	}
+	return c.Tokens
 }
 
 // Arrive has the call count as of the instant at which its provider counted it. It never moves

@@ -43,15 +43,10 @@ func (f *Found) View() *found.Limits {
 }
 
 func bindFound(a *Account, _ *Zone, now Now) {
-	if !a.Has(Adapts) {
-		a.dropExtra(a.Found)
-		a.Found = nil
+	if askFor(a, &a.Found, a.Has(Adapts)) == nil {
 		return
 	}
-	if a.Found == nil {
-		a.Found = &Found{seed: a.Seed}
-		a.Extras = append(a.Extras, a.Found)
-	}
+	a.Found.seed = a.Seed
 	b := found.BoundsOf(&a.Quota)
 	if a.Found.bind(b); a.Found.limits != nil && b != (found.Bounds{}) && a.Found.limits.Bounds() != b {
 		a.Found.limits.Bind(b, now.Instant, now.Wall)
@@ -151,10 +146,9 @@ func keptFound(a *Account) Extra {
 }
 
 func readFound(a *Account, r *wire.Reader, _ *As, has bool) {
-	if a.Has(Adapts) {
-		a.Found = &Found{seed: a.Seed}
+	if askFor(a, &a.Found, a.Has(Adapts)) != nil {
+		a.Found.seed = a.Seed
 		a.Found.bind(found.BoundsOf(&a.Quota))
-		a.Extras = append(a.Extras, a.Found)
 	}
 	if !has {
 		return

@@ -1,6 +1,10 @@
 package account
 
-import "dappco.re/go/core/go-ratelimit/internal/wire"
+import (
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/wire"
+)
 
 // rare is how accounts come by a limit that few have. The limit itself is an Extra.
 type rare struct {
@@ -17,7 +21,35 @@ type rare struct {
 // rares are the limits that few accounts have, in the order of their images.
 var rares = [...]rare{
 	{hasSearch, bindFound, keptFound, readFound},
-	{hasSpend, bindSpend, keptSpend, readSpend},
+	{hasSpend, bindSpend, func(a *Account) Extra { return extra(a.Spend) }, readSpend},
+}
+
+// limit is a type of limits, a pointer to X.
+type limit[X any] interface {
+	*X
+	Extra
+}
+
+// extra returns a limit as an Extra; nil for none.
+func extra[X any, P limit[X]](x P) Extra {
+	if x == nil {
+		return nil
+	}
+	return x
+}
+
+// askFor has the limit of a kind be there if the quota asks for it, and else not, and returns it.
+func askFor[X any, P limit[X]](a *Account, at *P, asks bool) P {
+	switch {
+	case asks && *at == nil:
+		*at = new(X)
+		a.Extras = append(a.Extras, *at)
+	case !asks && *at != nil:
+		was := Extra(*at)
+		a.Extras = slices.DeleteFunc(a.Extras, func(x Extra) bool { return x == was })
+		*at = nil
+	}
+	return *at
 }
 
 // Bind has the limits that few accounts have follow the quota. zone is that of its day and month,

@@ -30,8 +30,8 @@ type Spend struct {
 // day, else the zone "".
 func (a *Account) NeedSpend(zone *Zone) *Spend {
 	if a.Spend == nil {
-		a.Spend = &Spend{quota: &a.Quota, zone: zone}
-		a.Extras = append(a.Extras, a.Spend)
+		askFor(a, &a.Spend, true)
+		a.Spend.quota, a.Spend.zone = &a.Quota, zone
 	}
 	return a.Spend
 }
@@ -164,13 +164,6 @@ func (s *Spend) dayAt(wall int64) Span {
 func (s *Spend) present(wall int64) (is state.Spend) {
 	day, month := s.dayAt(wall), s.zone.Month
 	return state.Spend{Day: follow(day, &s.Day, wall), Month: follow(month, &s.Month, wall)}
-}
-
-func keptSpend(a *Account) Extra {
-	if a.Spend == nil {
-		return nil
-	}
-	return a.Spend
 }
 
 func readSpend(a *Account, r *wire.Reader, as *As, has bool) {
