@@ -29,12 +29,19 @@ func mayFit[A ~int64](p *state.Period[A], limit, more, open A, wall, left int64)
 	return limit == 0 || p.End-wall <= left || p.Spent-open <= limit-more
 }
 
-// correct makes a present period the change that the end of a call is to it. To a period that is
-// over, in which the call was admitted, nothing is given back; what is above its charge counts to
-// the present one.
-func correct[A ~int64](p *state.Period[A], more A, admitted int64) {
-	if p.Spent = more; more <= 0 && admitted < p.Begin {
-		*p = state.Period[A]{}
+// charge adds what a call charges to the period that lasts, which begins as it does in a zone.
+func charge[A ~int64](p *state.Period[A], is Span, more A, wall int64) {
+	change := follow(is, p, wall)
+	change.Spent = more
+	p.Add(change)
+}
+
+// settle is charge for what a call has used above its charge, or below it as it ends. To a period
+// that is over nothing is given back; what is above counts to the present one.
+func settle[A ~int64](p *state.Period[A], is Span, more A, admitted, wall int64) {
+	change := follow(is, p, wall)
+	if change.Spent = more; more > 0 || admitted >= change.Begin {
+		p.Add(change)
 	}
 }
 

@@ -92,9 +92,8 @@ func (s *Spend) seen(wall int64) Spend {
 // Charge adds the most that a call can cost.
 func (s *Spend) Charge(b Bill, now Now) (eased bool) {
 	if b.Most != 0 {
-		change := s.present(now.Wall)
-		change.Day.Spent, change.Month.Spent = b.Most, b.Most
-		s.Add(change)
+		charge(&s.Day, s.dayAt(now.Wall), b.Most, now.Wall)
+		charge(&s.Month, s.zone.Month, b.Most, now.Wall)
 	}
 	return false
 }
@@ -106,12 +105,8 @@ func (s *Spend) End(b Bill, how How, now Now) {
 	if how == Expired || how == Lost || more == 0 {
 		return
 	}
-	change := s.present(now.Wall)
-	correct(&change.Day, more, b.Wall)
-	correct(&change.Month, more, b.Wall)
-	if change != (state.Spend{}) {
-		s.Add(change)
-	}
+	settle(&s.Day, s.dayAt(now.Wall), more, b.Wall, now.Wall)
+	settle(&s.Month, s.zone.Month, more, b.Wall, now.Wall)
 }
 
 // MayPass reports whether the budgets may let an ask pass in time.
@@ -158,12 +153,6 @@ func (s *Spend) dayAt(wall int64) Span {
 		return s.zone.Day
 	}
 	return Span{wall, wall + fullDay}
-}
-
-// present returns the periods at a time, without what was spent in them.
-func (s *Spend) present(wall int64) (is state.Spend) {
-	day, month := s.dayAt(wall), s.zone.Month
-	return state.Spend{Day: follow(day, &s.Day, wall), Month: follow(month, &s.Month, wall)}
 }
 
 func readSpend(a *Account, r *wire.Reader, as *As, has bool) {
