@@ -27,7 +27,7 @@ type Account struct {
 	CoolUntil int64  // in UnixNano: nothing is admitted before
 	CoolCause string // why
 
-	Extras  []Extra         // the limits that few accounts have: Found and Spend, where they are not nil
+	Extras  []Extra         // the limits that few accounts have, as far as they are not nil
 	Found   *Found          // of a quota that searches for limits
 	Spend   *Spend          // where money is counted
 	Reports *external.Usage // the usage of others, as the provider reports it; nil for none

@@ -83,7 +83,8 @@ var (
 	// budgetsTable has those quotas' budgets. A quota without any has no row.
 	budgetsTable = &Table{
 		Name:    "quota_budgets",
-		Columns: append([]Column{modelColumn}, budgetColumns()...),
+		Columns: append([]Column{modelColumn}, budgetColumns()[:state.FirstBudgets]...),
+		Added:   budgetColumns()[state.FirstBudgets:],
 		Keyed:   true, Later: true,
 	}
 

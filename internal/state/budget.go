@@ -34,6 +34,7 @@ var Dollars = Unit{
 const (
 	SpendPerDay = iota
 	SpendPerMonth
+	FirstBudgets // those that tables of databases had from the beginning
 )
 
 // Budgets is the table of the budgets. Validation and files read it.
