@@ -344,8 +344,10 @@ func (a *attrs) quota(q *ModelQuota) {
 	for _, bound := range state.Adaptive {
 		limits.number(bound.Key, *bound.Of((*state.Quota)(q)))
 	}
-	for _, limit := range state.Spends {
-		limits.amount(limit.Key, *limit.Of((*state.Quota)(q)))
+	for _, b := range state.Budgets {
+		if limit := *b.Of((*state.Quota)(q)); limit != 0 {
+			limits.text(b.Key, b.Text(limit))
+		}
 	}
 	if len(limits) == 0 {
 		limits.add(slog.Bool("unlimited", true))

@@ -39,8 +39,8 @@ func (rl *RateLimiter) poolStateRLocked(a *account.Account, counted string, now 
 
 // budgetsOf returns the spend of an account.
 func budgetsOf(a *account.Account, now account.Now) (budgets []BudgetState) {
-	day := BudgetState{Limit: state.Spends[0].Key, Max: a.Quota.MaxSpendPerDay, Spent: a.Spend.OfDay(now.Wall)}
-	month := BudgetState{Limit: state.Spends[1].Key, Max: a.Quota.MaxSpendPerMonth, Spent: a.Spend.OfMonth(now.Wall)}
+	day := BudgetState{Limit: state.Budgets[state.SpendPerDay].Key, Max: a.Quota.MaxSpendPerDay, Spent: a.Spend.OfDay(now.Wall)}
+	month := BudgetState{Limit: state.Budgets[state.SpendPerMonth].Key, Max: a.Quota.MaxSpendPerMonth, Spent: a.Spend.OfMonth(now.Wall)}
 	if day.Spent != 0 {
 		day.Until = time.Unix(0, a.Spend.Day.End)
 	}
@@ -88,7 +88,7 @@ func useFacts(is *PoolState) (f explain.Use) {
 		f.Limits = append(f.Limits, explain.Limit{Key: l.Limit, Max: l.Max, Used: l.Used, External: l.External, RoomAt: l.RoomAt})
 	}
 	for _, b := range is.Budgets {
-		f.Budgets = append(f.Budgets, explain.Budget{Month: b.Limit == state.Spends[1].Key, Max: b.Max, Spent: b.Spent, Until: b.Until})
+		f.Budgets = append(f.Budgets, explain.Budget{Month: b.Limit == state.Budgets[state.SpendPerMonth].Key, Max: b.Max, Spent: b.Spent, Until: b.Until})
 	}
 	if l := is.Found; l != nil {
 		f.Found = &explain.Found{

@@ -119,10 +119,7 @@ func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now accou
 		}
 	}
 	s.InFlight, s.Waiting = a.InFlight, a.Waiting
-	if a.Spend != nil {
-		s.SpendDay, s.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
-	}
-	if a.Has(account.Cools | account.Adapts | account.Reported) {
+	if len(a.Extras) > 0 || a.Has(account.Cools|account.Reported) {
 		s.rare(a, now)
 	}
 }
@@ -135,11 +132,12 @@ func inZone(at time.Time, name string) time.Time {
 	return at
 }
 
-// rare fills in what few models have: a cooldown, usage of others, and limits that were found.
+// rare fills in what few models have: a cooldown, usage of others, and rare limits.
 func (s *ModelStats) rare(a *account.Account, now account.Now) {
 	if a.CoolUntil > now.Wall {
 		s.CooldownUntil = time.Unix(0, a.CoolUntil)
 	}
+	s.SpendDay, s.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
 	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View().Found(now.Instant)
 	if u := reportsOf(a, now); u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount

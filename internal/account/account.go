@@ -1,7 +1,6 @@
 package account
 
 import (
-	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/external"
@@ -28,7 +27,7 @@ type Account struct {
 	CoolUntil int64  // in UnixNano: nothing is admitted before
 	CoolCause string // why
 
-	Extras  []Extra         // the limits that few accounts have: Found and Spend, where they are not nil
+	Extras  []Extra         // the limits that few accounts have, as far as they are not nil
 	Found   *Found          // of a quota that searches for limits
 	Spend   *Spend          // where money is counted
 	Reports *external.Usage // the usage of others, as the provider reports it; nil for none
@@ -87,7 +86,7 @@ func New(name string) *Account {
 func (a *Account) IsPool() bool { return state.IsPool(a.Name) }
 
 // SetQuota says which quota limits the account; known is false where none does. zone is that of
-// the quota's day, and may be nil where it names none.
+// the quota's day, and may be nil where it names none. Bind follows.
 func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span int64) {
 	traits := traitsOf(&q, known, zone)
 	zone = dayZone(&q, zone)
@@ -103,7 +102,6 @@ func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span 
 		a.Day.rezone(zone, now.Wall)
 	}
 	a.repace(now, span)
-	a.bindFound(now)
 }
 
 // traitsOf returns the traits that an account has by its quota.
@@ -175,7 +173,7 @@ func (a *Account) Prune(cut int64) {
 // IsIdle reports whether nothing of the account counts at a moment.
 func (a *Account) IsIdle(now Now, span int64) bool {
 	requests, tokens, _ := a.DayUsed(now.Wall)
-	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span)
+	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span) && a.Lasts(now) == 0
 }
 
 // Forget forgets all charges. Calls in flight stay in flight, and those that wait go on waiting.
@@ -187,8 +185,9 @@ func (a *Account) Forget() {
 	for _, u := range a.Uses {
 		u.forget()
 	}
-	if a.shown = false; a.Found != nil && a.Found.limits != nil {
-		a.Found.limits.Forget()
+	a.shown = false
+	for _, x := range a.Extras {
+		x.Forget()
 	}
 }
 
@@ -228,10 +227,6 @@ func (a *Account) Usage() *Usage { return a.usage }
 func (a *Account) begin(now Now) {
 	a.shown = true
 	a.Day.begin(now.Wall)
-}
-
-func (a *Account) dropExtra(x *Found) {
-	a.Extras = slices.DeleteFunc(a.Extras, func(other Extra) bool { return other == Extra(x) })
 }
 
 // add adds what an open call has charged.

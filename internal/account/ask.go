@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -121,18 +122,36 @@ type Extra interface {
 	Charge(b Bill, now Now) (eased bool)
 	// End follows the end of a call.
 	End(b Bill, how How, now Now)
-	// AppendImage appends the whole state of the limit: see ReadAccount.
+	// MayPass reports whether the limit may let an ask pass that hopes for the end of open calls.
+	MayPass(h Hope, now Now) bool
+	// Lasts returns how long something counts for which the account has to keep its usage, and so
+	// its place, if nothing is charged or given back meanwhile; 0 for nothing.
+	Lasts(now Now) int64
+	// Forget follows Account.Forget.
+	Forget()
+	// AppendImage appends the whole state of the limit: see rares.
 	AppendImage(to []byte) []byte
 }
 
-// Bill is what a call charges to an account beside its tokens.
+// Bill is what a call charges to an account.
 type Bill struct {
 	At       int64        // the instant of the charge
 	Wall     int64        // when its money was charged, in UnixNano
+	Tokens   tokens.Count // that were charged
+	Used     tokens.Count // of it, as it ends
 	Most     money.Amount // that the call can cost, which was charged
 	Cost     money.Amount // what it did cost, as it ends
 	InFlight int          // calls in flight, this one included
 	Forgot   bool         // the account has forgotten the charge
+}
+
+// Hope is an ask whose caller waits until a deadline, and may be given back by then what open calls
+// hold.
+type Hope struct {
+	Ask
+	Open     Open
+	InFlight int
+	Left     int64 // until the deadline, in nanoseconds
 }
 
 // How says how a call ended.

@@ -128,7 +128,7 @@ func (c *Call) ChargeTo(a, payer *Account, now Now, span int64) (eased bool) {
 	if len(a.Extras) == 0 && payer == nil {
 		return false
 	}
-	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Most: c.Most, InFlight: a.InFlight}, now)
+	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Tokens: c.Tokens, Most: c.Most, InFlight: a.InFlight}, now)
 }
 
 // bill tells the extras of an account, and the spend of the payer, of a charge.
@@ -152,7 +152,7 @@ func (a *Account) Record(payer *Account, used tokens.Count, cost money.Amount, n
 	if len(a.Extras) == 0 && payer == nil {
 		return false
 	}
-	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Most: cost, InFlight: a.InFlight}, now)
+	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Tokens: used.Clamp(), Most: cost, InFlight: a.InFlight}, now)
 }
 
 // End ends the call: with what it used and cost where it was committed, with its estimate where it
@@ -186,7 +186,10 @@ func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64
 	if len(a.Extras) == 0 && c.Payer == nil {
 		return
 	}
-	b := Bill{At: c.At, Wall: call.At.Wall, Most: call.Most, Cost: call.Cost, InFlight: a.InFlight, Forgot: forgot}
+	b := Bill{
+		At: c.At, Wall: call.At.Wall, Tokens: call.Tokens, Used: call.usedBy(how, used), Most: call.Most, Cost: call.Cost,
+		InFlight: a.InFlight, Forgot: forgot,
+	}
 	for _, x := range a.Extras {
 		if x != Extra(a.Spend) || c.Payer == a {
 			x.End(b, how, now)
@@ -195,6 +198,17 @@ func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64
 	if c.Payer != nil && c.Payer != a {
 		c.Payer.Spend.End(b, how, now)
 	}
+}
+
+// usedBy returns the tokens that the call has used which ends.
+func (c *Call) usedBy(how How, used tokens.Count) tokens.Count {
+	switch how {
+	case Committed:
+		return used
+	case Cancelled:
+		return tokens.Count{}
+	}
+	return c.Tokens
 }
 
 // Arrive has the call count as of the instant at which its provider counted it. It never moves

@@ -6,6 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
 // Found is the limits that a quota searches for: the rate of requests, and the calls in flight.
@@ -41,17 +42,11 @@ func (f *Found) View() *found.Limits {
 	return f.limits
 }
 
-// bindFound has the search follow the quota.
-func (a *Account) bindFound(now Now) {
-	if !a.Has(Adapts) {
-		a.dropExtra(a.Found)
-		a.Found = nil
+func bindFound(a *Account, _ *Zone, now Now) {
+	if askFor(a, &a.Found, a.Has(Adapts)) == nil {
 		return
 	}
-	if a.Found == nil {
-		a.Found = &Found{seed: a.Seed}
-		a.Extras = append(a.Extras, a.Found)
-	}
+	a.Found.seed = a.Seed
 	b := found.BoundsOf(&a.Quota)
 	if a.Found.bind(b); a.Found.limits != nil && b != (found.Bounds{}) && a.Found.limits.Bounds() != b {
 		a.Found.limits.Bind(b, now.Instant, now.Wall)
@@ -126,6 +121,48 @@ func (f *Found) End(b Bill, how How, now Now) {
 		l.Uncount(b.At)
 	}
 }
+
+// MayPass reports whether the rate, and calls in flight that end, may let a call start in time.
+func (f *Found) MayPass(h Hope, now Now) bool {
+	return f.View().OpensAtBest(h.InFlight-h.Open.Arrived) <= now.Instant+h.Left
+}
+
+// Lasts is 0: what was found is kept beside the usage.
+func (f *Found) Lasts(Now) int64 { return 0 }
+
+// Forget forgets the requests of the search.
+func (f *Found) Forget() {
+	if f.limits != nil {
+		f.limits.Forget()
+	}
+}
+
+// keptFound returns a search that has begun.
+func keptFound(a *Account) Extra {
+	if !a.Found.HasBegun() {
+		return nil
+	}
+	return a.Found
+}
+
+func readFound(a *Account, r *wire.Reader, _ *As, has bool) {
+	if askFor(a, &a.Found, a.Has(Adapts)) != nil {
+		a.Found.seed = a.Seed
+		a.Found.bind(found.BoundsOf(&a.Quota))
+	}
+	if !has {
+		return
+	}
+	limits := found.ReadLimits(r)
+	if a.Found == nil {
+		r.Fail("search that the quota does not ask for")
+		return
+	}
+	a.Found.limits = limits
+}
+
+// AppendImage appends the whole state of the search, which has begun.
+func (f *Found) AppendImage(to []byte) []byte { return f.limits.AppendImage(to) }
 
 // SeeksRate reports whether the rate of requests is searched for.
 func (f *Found) SeeksRate() bool { return f.bounds.FloorRPM != 0 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/external"
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -30,11 +29,19 @@ const (
 // only this process knows. The account must have been pruned at the cut of the last moment.
 func (a *Account) AppendImage(to []byte, last Now, span int64) []byte {
 	var has uint64
-	for i, is := range [...]bool{
-		a.shown, a.CoolUntil != 0, a.Reports != nil, a.Found != nil && a.Found.limits != nil, a.Spend != nil, a.InFlight > 0,
+	for _, is := range [...]struct {
+		bit   uint64
+		holds bool
+	}{
+		{hasUsage, a.shown}, {hasCooldown, a.CoolUntil != 0}, {hasReports, a.Reports != nil}, {hasOpen, a.InFlight > 0},
 	} {
-		if is {
-			has |= 1 << i
+		if is.holds {
+			has |= is.bit
+		}
+	}
+	for i := range rares {
+		if rares[i].kept(a) != nil {
+			has |= rares[i].bit
 		}
 	}
 	to = wire.AppendUint(to, has)
@@ -47,11 +54,10 @@ func (a *Account) AppendImage(to []byte, last Now, span int64) []byte {
 	if has&hasReports != 0 {
 		to = appendReports(to, a.Reports)
 	}
-	if has&hasSearch != 0 {
-		to = a.Found.AppendImage(to)
-	}
-	if has&hasSpend != 0 {
-		to = a.Spend.AppendImage(to)
+	for i := range rares {
+		if x := rares[i].kept(a); x != nil {
+			to = x.AppendImage(to)
+		}
 	}
 	if has&hasOpen != 0 {
 		o := &a.Open
@@ -101,7 +107,9 @@ func ReadAccount(r *wire.Reader, as *As) *Account {
 	if has&hasReports != 0 {
 		a.Report(readReports(r))
 	}
-	a.readExtras(r, as, has)
+	for i := range rares {
+		rares[i].read(a, r, as, has&rares[i].bit != 0)
+	}
 	if has&hasOpen != 0 {
 		a.Open.Requests = int(r.UpTo(math.MaxInt))
 		a.Open.Input, a.Open.Output = int(r.UpTo(math.MaxInt)), int(r.UpTo(math.MaxInt))
@@ -127,48 +135,6 @@ func ReadAccount(r *wire.Reader, as *As) *Account {
 }
 
 func readText(r *wire.Reader) string { return r.String(math.MaxInt) }
-
-// readExtras reads the limits that few accounts have.
-func (a *Account) readExtras(r *wire.Reader, as *As, has uint64) {
-	if a.Has(Adapts) {
-		a.Found = &Found{seed: a.Seed}
-		a.Found.bind(found.BoundsOf(&a.Quota))
-		a.Extras = append(a.Extras, a.Found)
-	}
-	if has&hasSearch != 0 {
-		limits := found.ReadLimits(r)
-		if a.Found == nil {
-			r.Fail("search that the quota does not ask for")
-			return
-		}
-		a.Found.limits = limits
-	}
-	switch {
-	case has&hasSpend != 0:
-		a.NeedSpend(as.SpendZone).read(r)
-	case a.Has(Spends):
-		r.Fail("account without its spend")
-	}
-}
-
-// AppendImage appends the whole state of the search, which has begun.
-func (f *Found) AppendImage(to []byte) []byte { return f.limits.AppendImage(to) }
-
-// AppendImage appends the whole state of the spend.
-func (s *Spend) AppendImage(to []byte) []byte {
-	for _, p := range [...]*state.SpendPeriod{&s.Day, &s.Month} {
-		to = wire.AppendInt(wire.AppendInt(to, p.Begin), p.End)
-		to = wire.AppendUint(to, uint64(p.Spent))
-	}
-	return to
-}
-
-func (s *Spend) read(r *wire.Reader) {
-	for _, p := range [...]*state.SpendPeriod{&s.Day, &s.Month} {
-		p.Begin, p.End = r.Int(), r.Int()
-		p.Spent = money.Amount(r.UpTo(math.MaxInt64))
-	}
-}
 
 func appendReports(to []byte, u *external.Usage) []byte {
 	for i := range u {

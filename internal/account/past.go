@@ -12,7 +12,7 @@ func (c *Call) ChargePast(a, payer *Account, now Now, span int64) (eased bool) {
 		u.followDay()
 		c.next().addPast(&u.Meter, c, now, span)
 	}
-	b := Bill{At: c.At.Instant, Wall: now.Wall, Most: c.Most, InFlight: a.InFlight}
+	b := Bill{At: c.At.Instant, Wall: now.Wall, Tokens: c.Tokens, Most: c.Most, InFlight: a.InFlight}
 	for _, x := range a.Extras {
 		if x != Extra(a.Spend) {
 			eased = x.Charge(b, c.At) || eased

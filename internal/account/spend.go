@@ -2,6 +2,7 @@ package account
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -29,26 +30,34 @@ type Spend struct {
 // day, else the zone "".
 func (a *Account) NeedSpend(zone *Zone) *Spend {
 	if a.Spend == nil {
-		a.Spend = &Spend{quota: &a.Quota, zone: zone}
-		a.Extras = append(a.Extras, a.Spend)
+		askFor(a, &a.Spend, true)
+		a.Spend.quota, a.Spend.zone = &a.Quota, zone
 	}
 	return a.Spend
 }
 
+func bindSpend(a *Account, zone *Zone, now Now) {
+	if a.Spend != nil {
+		a.Spend.Rezone(zone, now.Wall)
+	} else if a.Has(Spends) {
+		a.NeedSpend(zone)
+	}
+}
+
 // OfDay and OfMonth return what counts of the spend at a time.
 func (s *Spend) OfDay(wall int64) money.Amount {
-	if s == nil || s.Day.End <= wall {
+	if s == nil {
 		return 0
 	}
-	return s.Day.Spent
+	return s.Day.At(wall)
 }
 
 // OfMonth is OfDay for the month.
 func (s *Spend) OfMonth(wall int64) money.Amount {
-	if s == nil || s.Month.End <= wall {
+	if s == nil {
 		return 0
 	}
-	return s.Month.Spent
+	return s.Month.At(wall)
 }
 
 // Deny denies what may cost more than a budget leaves.
@@ -62,8 +71,10 @@ func (s *Spend) Deny(ask Ask, now Now) (d Denial) {
 		return d
 	}
 	is := s.seen(now.Wall)
-	is.deny(&d, &ask, q.MaxSpendPerDay, is.OfDay(now.Wall), is.Day.End-now.Wall, dayOver, dayTooMuch)
-	is.deny(&d, &ask, q.MaxSpendPerMonth, is.OfMonth(now.Wall), is.Month.End-now.Wall, monthOver, monthTooMuch)
+	r := Refusal{Rank: BySpend, Code: codeSpend, Reason: dayOver, TooMuch: dayTooMuch}
+	denyPeriod(&d, &is.Day, q.MaxSpendPerDay, ask.Money, now.Wall, r)
+	r.Reason, r.TooMuch = monthOver, monthTooMuch
+	denyPeriod(&d, &is.Month, q.MaxSpendPerMonth, ask.Money, now.Wall, r)
 	return d
 }
 
@@ -78,26 +89,11 @@ func (s *Spend) seen(wall int64) Spend {
 	return is
 }
 
-func (s *Spend) deny(d *Denial, ask *Ask, limit, spent money.Amount, left int64, over, tooMuch string) {
-	if limit == 0 || ask.Money <= limit && spent <= limit-ask.Money {
-		return
-	}
-	r := Refusal{Rank: BySpend, Code: codeSpend, Reason: over}
-	if ask.Money > limit {
-		r.TooMuch = tooMuch
-	}
-	if spent > 0 {
-		r.Wait = left
-	}
-	d.Add(&r)
-}
-
 // Charge adds the most that a call can cost.
 func (s *Spend) Charge(b Bill, now Now) (eased bool) {
 	if b.Most != 0 {
-		change := s.present(now.Wall)
-		change.Day.Spent, change.Month.Spent = b.Most, b.Most
-		s.Add(change)
+		charge(&s.Day, s.dayAt(now.Wall), b.Most, now.Wall)
+		charge(&s.Month, s.zone.Month, b.Most, now.Wall)
 	}
 	return false
 }
@@ -109,26 +105,27 @@ func (s *Spend) End(b Bill, how How, now Now) {
 	if how == Expired || how == Lost || more == 0 {
 		return
 	}
-	change := s.present(now.Wall)
-	for _, p := range [...]*state.SpendPeriod{&change.Day, &change.Month} {
-		if p.Spent = more; more <= 0 && b.Wall < p.Begin {
-			*p = state.SpendPeriod{}
-		}
-	}
-	if change != (state.Spend{}) {
-		s.Add(change)
-	}
+	settle(&s.Day, s.dayAt(now.Wall), more, b.Wall, now.Wall)
+	settle(&s.Month, s.zone.Month, more, b.Wall, now.Wall)
 }
+
+// MayPass reports whether the budgets may let an ask pass in time.
+func (s *Spend) MayPass(h Hope, now Now) bool {
+	return mayFit(&s.Day, s.quota.MaxSpendPerDay, h.Money, h.Open.Money, now.Wall, h.Left) &&
+		mayFit(&s.Month, s.quota.MaxSpendPerMonth, h.Money, h.Open.Money, now.Wall, h.Left)
+}
+
+// Lasts is 0: what was spent is kept beside the usage.
+func (s *Spend) Lasts(Now) int64 { return 0 }
+
+// Forget does nothing: what was spent counts until its day and its month end.
+func (s *Spend) Forget() {}
 
 // Settle brings periods that lie in the future, because the wall clock was set back, to the
 // present: what was spent counts to those that begin now.
 func (s *Spend) Settle(wall int64) {
-	if s.Day.Begin > wall {
-		s.Day = state.SpendPeriod{Begin: s.dayAt(wall).Begin, End: s.dayAt(wall).End, Spent: s.Day.Spent}
-	}
-	if s.Month.Begin > wall {
-		s.Month = state.SpendPeriod{Begin: s.zone.Month.Begin, End: s.zone.Month.End, Spent: s.Month.Spent}
-	}
+	setBack(&s.Day, s.dayAt(wall), wall)
+	setBack(&s.Month, s.zone.Month, wall)
 }
 
 // Rezone has the present day and month end where they do in another zone. What was spent in them
@@ -147,16 +144,6 @@ func (s *Spend) Rezone(zone *Zone, wall int64) {
 	rezone(&s.Month, zone.Month, wall, state.LongestSpendMonth)
 }
 
-func rezone(p *state.SpendPeriod, is Span, wall int64, longest uint64) {
-	if !p.Holds(wall) {
-		return
-	}
-	p.End = is.End
-	if uint64(p.End)-uint64(p.Begin) > longest {
-		p.Begin = is.Begin
-	}
-}
-
 // IsOver reports whether nothing counts any more.
 func (s *Spend) IsOver(wall int64) bool { return s == nil || s.Spend.IsOver(wall) }
 
@@ -168,20 +155,16 @@ func (s *Spend) dayAt(wall int64) Span {
 	return Span{wall, wall + fullDay}
 }
 
-// present returns the periods at a time, without what was spent in them.
-func (s *Spend) present(wall int64) (is state.Spend) {
-	day, month := s.dayAt(wall), s.zone.Month
-	return state.Spend{Day: follow(day, &s.Day, wall), Month: follow(month, &s.Month, wall)}
+func readSpend(a *Account, r *wire.Reader, as *As, has bool) {
+	if has {
+		s := a.NeedSpend(as.SpendZone)
+		s.Day, s.Month = readPeriod[money.Amount](r), readPeriod[money.Amount](r)
+	} else if a.Has(Spends) {
+		r.Fail("account without its spend")
+	}
 }
 
-// follow returns a period that begins or the one that lasts, if that has begun. Behind one that is
-// over it begins no sooner than that ended: in another zone they overlap, and would count as one.
-func follow(is Span, was *state.SpendPeriod, wall int64) state.SpendPeriod {
-	switch {
-	case was.Spent != 0 && was.Holds(wall):
-		is = Span{was.Begin, was.End}
-	case was.End <= wall:
-		is.Begin = max(is.Begin, was.End)
-	}
-	return state.SpendPeriod{Begin: is.Begin, End: is.End}
+// AppendImage appends the whole state of the spend.
+func (s *Spend) AppendImage(to []byte) []byte {
+	return appendPeriod(appendPeriod(to, &s.Day), &s.Month)
 }

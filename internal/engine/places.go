@@ -97,14 +97,15 @@ func (e *Engine) makePlace(now account.Now) bool {
 	return false
 }
 
-// isIdle reports whether a model does not need its usage: nothing of it counts to the minute nor to
-// a limit of the day, nobody waits for it, and no call of it is in flight where these are limited.
+// isIdle reports whether a model does not need its usage: nothing of it counts to the minute, to a
+// limit of the day or to one that few have, nobody waits for it, and no call of it is in flight
+// where these are limited.
 func (e *Engine) isIdle(a *account.Account, now account.Now) bool {
 	if a.Waiting > 0 || a.InFlight > 0 && a.LimitsSlots() || !a.Window.IsEmpty(now.Instant-e.span) {
 		return false
 	}
 	requests, tokens, _ := a.DayUsed(now.Wall)
-	return (a.Quota.MaxRPD == 0 || requests == 0) && (a.Quota.MaxTPD == 0 || tokens == 0)
+	return (a.Quota.MaxRPD == 0 || requests == 0) && (a.Quota.MaxTPD == 0 || tokens == 0) && a.Lasts(now) == 0
 }
 
 // placeIn returns how long there will be no place for a model beside those of a batch: until the
@@ -134,5 +135,5 @@ func (e *Engine) idleIn(a *account.Account, now account.Now) (wait int64) {
 	if a.Quota.MaxRPD != 0 && requests != 0 || a.Quota.MaxTPD != 0 && tokens != 0 {
 		wait = max(wait, end-now.Wall)
 	}
-	return wait
+	return max(wait, a.Lasts(now))
 }

@@ -131,12 +131,8 @@ func (e *Engine) requote(a *account.Account) { e.quote(a, a.Name) }
 func (e *Engine) quote(a *account.Account, counted string) {
 	_, q, known := e.Catalog.Cover(counted)
 	a.SetQuota(q, known, e.zone(q.DayZone), e.last, e.span)
+	a.Bind(e.zoneOfSpend(q.DayZone), e.last)
 	a.Listed = e.Catalog.IsListed(counted)
-	if a.Spend != nil {
-		a.Spend.Rezone(e.zoneOfSpend(q.DayZone), e.last.Wall)
-	} else if a.Has(account.Spends) {
-		a.NeedSpend(e.zoneOfSpend(q.DayZone))
-	}
 	e.share(a, counted)
 }
 

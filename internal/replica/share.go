@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -50,8 +51,8 @@ func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, process int64
 		*v = verdict.Verdict{Code: code, Reason: reasonAlone, Item: at, Retry: time.Duration(wait)}
 		return
 	}
-	if d := l.overspends(i, name, now); !d.IsNone() {
-		*v = verdict.Verdict{OverBudget: true, Code: d.First().Code, Reason: reasonAlone, Item: at}
+	if d := l.beyondExtras(i, name, now); !d.IsNone() {
+		*v = verdict.Verdict{OverBudget: d.OverBudget(), Code: d.First().Code, Reason: reasonAlone, Item: at}
 	}
 }
 
@@ -163,37 +164,39 @@ func (l *alone) cool(c *engine.Cool) {
 	l.cools[c.Counted] = *c
 }
 
-// overspends returns the denial of a budget, where what the process has spent and would spend does
-// not fit as often as there are shares.
-func (l *alone) overspends(i *verdict.Item, name string, now account.Now) (none account.Denial) {
-	if i.Account.Spend == nil {
-		return none
+// beyondExtras returns the denial of the limits that few accounts have, where what the process has
+// used and would use does not fit as often as there are shares.
+func (l *alone) beyondExtras(i *verdict.Item, name string, now account.Now) (d account.Denial) {
+	if len(i.Account.Extras) == 0 {
+		return d
 	}
-	sum := i.Ask.Money
+	sum, ask := i.Ask.Cost, i.Ask
 	for _, c := range l.charges {
 		if slices.Contains(c.accounts, name) {
-			sum = sum.Add(c.cost())
+			used, cost := c.cost()
+			sum.Count, sum.Money = sum.Plus(used), sum.Money.Add(cost)
 		}
 	}
-	ask := i.Ask
-	ask.Money = 0
+	ask.Count, ask.Money = tokens.Count{}, 0
 	for range l.shares {
-		ask.Money = ask.Money.Add(sum)
+		ask.Count, ask.Money = ask.Plus(sum.Count), ask.Money.Add(sum.Money)
 	}
-	return i.Account.Spend.Deny(ask, now)
+	for _, x := range i.Account.Extras {
+		d.Merge(x.Deny(ask, now))
+	}
+	return d
 }
 
-// cost returns what the call has cost, or can cost.
-func (k *record) cost() money.Amount {
-	switch {
-	case k.fact.Open:
-		return k.fact.Most
-	case k.fact.How == account.Committed:
-		return k.fact.Cost
-	case k.fact.How == account.Cancelled:
-		return 0
+// cost returns the tokens that the call has used, or estimates, and what it has cost, or can cost.
+func (k *record) cost() (used tokens.Count, cost money.Amount) {
+	switch f := &k.fact; {
+	case !f.Open && f.How == account.Cancelled:
+		return tokens.Count{}, 0
+	case !f.Open && f.How == account.Committed:
+		return f.Used, f.Cost
+	default:
+		return f.Tokens, f.Most
 	}
-	return k.fact.Most
 }
 
 // slotsFit reports whether the process may hold so many slots beside those that it held.

@@ -28,7 +28,7 @@ func (s *Statements) PutSaid(model string, said state.Said) error {
 		_, err := s.Exec("DELETE FROM origins WHERE model = ?", model)
 		return err
 	}
-	if err := s.ensureFormat(formatOf(said.Adapts(), said.LimitsSpend())); err != nil {
+	if err := s.ensureFormat(formatOf(said.Adapts(), said.HasBudget())); err != nil {
 		return err
 	}
 	_, err := s.Exec(originsTable.InsertInto("INSERT OR REPLACE"), model, said.Text())
@@ -57,13 +57,13 @@ func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool
 		return false, err
 	}
 	adapts := q.AdaptsRate() || q.AdaptsSlots()
-	if err := s.ensureFormat(formatOf(adapts, q.LimitsSpend())); err != nil {
+	if err := s.ensureFormat(formatOf(adapts, q.HasBudget())); err != nil {
 		return false, err
 	}
 	if err := s.putBeside(boundsTable, adapts, boundValues(model, q)); err != nil {
 		return false, err
 	}
-	return true, s.putBeside(budgetsTable, q.LimitsSpend(), budgetValues(model, q))
+	return true, s.putBeside(budgetsTable, q.HasBudget(), budgetValues(model, q))
 }
 
 // putBeside stores a row beside that of a quota, which begins with its model; or none.
@@ -77,9 +77,9 @@ func (s *Statements) putBeside(t *Table, has bool, values []any) error {
 }
 
 // formatOf returns the format of a database with such a quota.
-func formatOf(adapts, limitsSpend bool) int64 {
+func formatOf(adapts, hasBudget bool) int64 {
 	switch {
-	case limitsSpend:
+	case hasBudget:
 		return limitsFormat
 	case adapts:
 		return boundsFormat

@@ -80,10 +80,11 @@ var (
 		Keyed:   true, Later: true,
 	}
 
-	// budgetsTable has those quotas' limits of spend. A quota without any has no row.
+	// budgetsTable has those quotas' budgets. A quota without any has no row.
 	budgetsTable = &Table{
 		Name:    "quota_budgets",
-		Columns: append([]Column{modelColumn}, budgetColumns()...),
+		Columns: append([]Column{modelColumn}, budgetColumns()[:state.FirstBudgets]...),
+		Added:   budgetColumns()[state.FirstBudgets:],
 		Keyed:   true, Later: true,
 	}
 
@@ -133,10 +134,10 @@ func boundColumns() (columns []Column) {
 	return columns
 }
 
-// budgetColumns returns the columns of the limits of spend, in micro-dollars.
+// budgetColumns returns the columns of the budgets, those of money in micro-dollars.
 func budgetColumns() (columns []Column) {
-	for _, f := range state.Spends {
-		columns = append(columns, Column{Name: f.Key, Default: true})
+	for _, b := range state.Budgets {
+		columns = append(columns, Column{Name: b.Key, Default: true})
 	}
 	return columns
 }
@@ -153,8 +154,8 @@ func boundValues(model string, q state.Quota) []any {
 // budgetValues returns the values of a row of budgetsTable, in the order of its columns.
 func budgetValues(model string, q state.Quota) []any {
 	values := []any{model}
-	for _, f := range state.Spends {
-		values = append(values, int64(*f.Of(&q)))
+	for _, b := range state.Budgets {
+		values = append(values, *b.Of(&q))
 	}
 	return values
 }
@@ -195,8 +196,8 @@ func quotaTargets(model *string, q *state.Quota) []any {
 	for _, f := range state.Adaptive {
 		targets = append(targets, limitColumn{f.Of(q)})
 	}
-	for _, f := range state.Spends {
-		targets = append(targets, (*int64)(f.Of(q)))
+	for _, b := range state.Budgets {
+		targets = append(targets, b.Of(q))
 	}
 	return targets
 }

@@ -16,7 +16,7 @@ import (
 // Each row is complete, and the bounds are the fields of Quota before the limits of spend.
 func TestAdaptiveIsTheTableOfFieldsOfQuota(t *testing.T) {
 	quota := reflect.TypeFor[state.Quota]()
-	first := quota.NumField() - len(state.Spends) - len(state.Adaptive)
+	first := quota.NumField() - len(state.Budgets) - len(state.Adaptive)
 	for i, f := range state.Adaptive {
 		if name := quota.Field(first + i).Name; name != f.Field {
 			t.Errorf("row %d is %s, the field of Quota %s", i, f.Field, name)

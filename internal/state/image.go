@@ -5,17 +5,27 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/wire"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // The fields of a quota that are numbers, in the order of an image. The first have the type int.
 const (
-	burstNumber = int(Dimensions) + len(Adaptive)
-	spendNumber = burstNumber + 1
-	zoneBit     = spendNumber + len(Spends)
+	burstNumber  = int(Dimensions) + len(Adaptive)
+	budgetNumber = burstNumber + 1
+	allNumbers   = budgetNumber + len(Budgets)
 )
 
-func (q *Quota) numbers() (n [zoneBit]int64) {
+// zoneBit is the bit of the zone among those of the fields. It stays between the first numbers and
+// those that were added later, so that a quota without these has the same bytes in all versions.
+const zoneBit = 14
+
+func bitOf(number int) uint64 {
+	if number < zoneBit {
+		return 1 << number
+	}
+	return 1 << (number + 1)
+}
+
+func (q *Quota) numbers() (n [allNumbers]int64) {
 	for d := range Dimensions {
 		n[d] = int64(*q.Limit(d))
 	}
@@ -23,13 +33,13 @@ func (q *Quota) numbers() (n [zoneBit]int64) {
 		n[int(Dimensions)+i] = int64(*Adaptive[i].Of(q))
 	}
 	n[burstNumber] = int64(q.Burst)
-	for i := range Spends {
-		n[spendNumber+i] = int64(*Spends[i].Of(q))
+	for i := range Budgets {
+		n[budgetNumber+i] = *Budgets[i].Of(q)
 	}
 	return n
 }
 
-func (q *Quota) setNumbers(n *[zoneBit]int64) {
+func (q *Quota) setNumbers(n *[allNumbers]int64) {
 	for d := range Dimensions {
 		*q.Limit(d) = int(n[d])
 	}
@@ -37,8 +47,8 @@ func (q *Quota) setNumbers(n *[zoneBit]int64) {
 		*Adaptive[i].Of(q) = int(n[int(Dimensions)+i])
 	}
 	q.Burst = time.Duration(n[burstNumber])
-	for i := range Spends {
-		*Spends[i].Of(q) = money.Amount(n[spendNumber+i])
+	for i := range Budgets {
+		*Budgets[i].Of(q) = n[budgetNumber+i]
 	}
 }
 
@@ -47,7 +57,7 @@ func (q *Quota) AppendImage(to []byte) []byte {
 	numbers, fields := q.numbers(), uint64(0)
 	for i, n := range numbers {
 		if n != 0 {
-			fields |= 1 << i
+			fields |= bitOf(i)
 		}
 	}
 	if q.DayZone != "" {
@@ -67,11 +77,11 @@ func (q *Quota) AppendImage(to []byte) []byte {
 
 // ReadQuota reads the image of a quota, which may be out of range. After an error it is zero.
 func ReadQuota(r *wire.Reader) (q Quota) {
-	fields := r.UpTo(1<<(zoneBit+1) - 1)
-	var numbers [zoneBit]int64
+	fields := r.UpTo(1<<(allNumbers+1) - 1)
+	var numbers [allNumbers]int64
 	for i := range numbers {
 		switch {
-		case fields&(1<<i) == 0:
+		case fields&bitOf(i) == 0:
 			continue
 		case i < burstNumber:
 			numbers[i] = int64(r.Small(math.MinInt, math.MaxInt))

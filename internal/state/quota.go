@@ -44,9 +44,6 @@ func (q *Quota) Is(other *Quota) bool {
 	return differs == 0 && spends == 0 && q.Burst == other.Burst && q.DayZone == other.DayZone
 }
 
-// LimitsSpend reports whether a limit of spend is set, be it a negative one.
-func (q *Quota) LimitsSpend() bool { return q.MaxSpendPerDay|q.MaxSpendPerMonth != 0 }
-
 // Limit returns where the quota has its limit of a dimension.
 func (q *Quota) Limit(of Dimension) *int {
 	switch of {
@@ -70,8 +67,7 @@ func (q *Quota) Limit(of Dimension) *int {
 // Invalid returns the reason of a refusal by the first field that is out of range. It does not look
 // at the zone.
 func (q *Quota) Invalid() (reason string, bad bool) {
-	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 &&
-		q.MaxSpendPerDay|q.MaxSpendPerMonth >= 0 {
+	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 && q.budgets() >= 0 {
 		if !q.AdaptsRate() && !q.AdaptsSlots() {
 			return "", false // every denial asks
 		}
@@ -83,11 +79,8 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 			return Limits[of].Invalid, true
 		}
 	}
-	switch {
-	case q.MaxSpendPerDay < 0: // not by Of, a call of which would put the quota on the heap
-		return Spends[0].Invalid, true
-	case q.MaxSpendPerMonth < 0:
-		return Spends[1].Invalid, true
+	if reason, bad = q.invalidBudget(); bad {
+		return reason, true
 	}
 	return "invalid quota: Burst (burst) is negative", true
 }
@@ -96,7 +89,7 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *Quota) IsUnlimited() bool {
 	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
-		!q.AdaptsRate() && !q.AdaptsSlots() && !q.LimitsSpend()
+		!q.AdaptsRate() && !q.AdaptsSlots() && !q.HasBudget()
 }
 
 // Over returns the quota with what it leaves open taken from another one: the limits that are
@@ -115,14 +108,8 @@ func (q Quota) Over(below *Quota) Quota {
 			*limit = *below.Limit(of)
 		}
 	}
-	limits[Day] = limits[Day] || q.LimitsSpend()
-	if over.MaxSpendPerDay == 0 {
-		over.MaxSpendPerDay = below.MaxSpendPerDay
-	}
-	if over.MaxSpendPerMonth == 0 {
-		over.MaxSpendPerMonth = below.MaxSpendPerMonth
-	}
-	if q.DayZone == "" && !limits[Day] {
+	over.budgetsOver(below)
+	if q.DayZone == "" && !limits[Day] && !q.HasBudget() {
 		over.DayZone = below.DayZone
 	}
 	if q.Burst == 0 && !limits[Minute] {
@@ -150,9 +137,9 @@ func (q *Quota) Validate(model string) error {
 	if q.Burst < 0 {
 		return outOfRange(model, BurstField, BurstKey, q.Burst)
 	}
-	for i := range Spends {
-		if limit := *Spends[i].Of(q); limit < 0 {
-			return outOfRange(model, Spends[i].Field, Spends[i].Key, limit)
+	for i := range Budgets {
+		if b := &Budgets[i]; *b.Of(q) < 0 {
+			return outOfRange(model, b.Field, b.Key, b.Text(*b.Of(q)))
 		}
 	}
 	if err := q.CheckAdaptive(); err != nil {

@@ -75,9 +75,9 @@ func (s *Said) Adapts() bool {
 	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.AdaptsRate() || q.AdaptsSlots() })
 }
 
-// LimitsSpend reports whether anybody said a limit of spend.
-func (s *Said) LimitsSpend() bool {
-	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.LimitsSpend() })
+// HasBudget reports whether anybody said a budget.
+func (s *Said) HasBudget() bool {
+	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.HasBudget() })
 }
 
 // IsEmpty reports whether nobody said anything.

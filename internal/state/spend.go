@@ -9,64 +9,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// SpendPeriod is what was spent in a day or a month. The zero value is a period that is long over.
-type SpendPeriod struct {
-	Begin, End int64 // in UnixNano; End is excluded
-	Spent      money.Amount
-}
-
-// Holds reports whether an instant, in UnixNano, lies in the period.
-func (p *SpendPeriod) Holds(wall int64) bool { return p.Begin <= wall && wall < p.End }
-
-// add adds a change of the same period. One of a later period begins that, and so does any where
-// nothing is spent; one of an earlier period changes nothing, because that is over. Periods that
-// overlap are the same, as processes know it that are not told of each other: it begins where the
-// first of them does.
-func (p *SpendPeriod) add(change SpendPeriod) {
-	switch {
-	case change.Begin < p.End && p.Begin != p.End && change.End <= p.Begin:
-		return
-	case change.Begin >= p.End || p.Begin == p.End || p.Spent == 0:
-		*p = change
-		p.Spent = max(p.Spent, 0)
-		return
-	case change.Begin <= p.Begin:
-		p.Begin, p.End = change.Begin, change.End
-	}
-	if p.Spent != money.Max { // which may stand for more
-		p.Spent = max(p.Spent.Add(change.Spent), 0)
-	}
-}
-
-// SpendField is a limit of spend in Quota.
-type SpendField struct {
-	Field   string // its name in Go
-	Key     string // its key in a YAML file, and its column in a database
-	Of      func(*Quota) *money.Amount
-	Invalid string // the reason of the refusal of a negative one
-}
-
-// Spends are the limits of spend, in the order of the fields of Quota.
-var Spends = [...]SpendField{
-	{
-		"MaxSpendPerDay", "max_spend_per_day", func(q *Quota) *money.Amount { return &q.MaxSpendPerDay },
-		"invalid quota: MaxSpendPerDay (max_spend_per_day) is negative",
-	},
-	{
-		"MaxSpendPerMonth", "max_spend_per_month", func(q *Quota) *money.Amount { return &q.MaxSpendPerMonth },
-		"invalid quota: MaxSpendPerMonth (max_spend_per_month) is negative",
-	},
-}
-
-// SpendFieldOf returns the limit of spend that has the given key in files.
-func SpendFieldOf(key string) (f *SpendField, ok bool) {
-	for i := range Spends {
-		if Spends[i].Key == key {
-			return &Spends[i], true
-		}
-	}
-	return nil, false
-}
+// SpendPeriod is what was spent in a day or a month.
+type SpendPeriod = Period[money.Amount]
 
 // Spend is what was spent on a model, or in a pool, in a day and in a month. The zero value is
 // nothing. As a change it is what a call adds to both, which may be negative.
@@ -74,8 +18,8 @@ type Spend struct{ Day, Month SpendPeriod }
 
 // Add adds a change.
 func (s *Spend) Add(change Spend) {
-	s.Day.add(change.Day)
-	s.Month.add(change.Month)
+	s.Day.Add(change.Day)
+	s.Month.Add(change.Month)
 }
 
 // Less returns the change that makes before s: what s has more in the same periods.

@@ -9,22 +9,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// Each limit of spend is complete.
-func TestSpendFields(t *testing.T) {
-	for _, f := range state.Spends {
-		var q state.Quota
-		if *f.Of(&q) = -1; !q.LimitsSpend() || q.IsUnlimited() || q.Validate("m") == nil {
-			t.Errorf("%s: %+v", f.Field, q)
-		}
-		if reason, bad := q.Invalid(); !bad || reason != f.Invalid {
-			t.Errorf("%s: %q", f.Field, reason)
-		}
-		if found, ok := state.SpendFieldOf(f.Key); !ok || found.Field != f.Field {
-			t.Errorf("SpendFieldOf(%q) = %v, %v", f.Key, found, ok)
-		}
-	}
-}
-
 // Changes of the same periods come to the same in any order, unless the sum is below zero on the
 // way.
 func TestSpendChangesCommute(t *testing.T) {

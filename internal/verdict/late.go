@@ -3,7 +3,6 @@ package verdict
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // IsHopeless reports whether items that were decided upon cannot pass by an instant, even if all
@@ -34,16 +33,19 @@ func (i *Item) passesIn(left int64, now account.Now) bool {
 	if i.Full {
 		return i.PlaceIn <= left
 	}
-	if a.Has(account.Adapts) && a.Found.View().OpensAtBest(a.InFlight-a.Open.Arrived) > now.Instant+left {
-		return false
-	}
 	u := usage{Account: a, ask: &i.Ask, now: now}
 	for of := range state.InFlight {
 		if limit := *a.Quota.Limit(of); limit > 0 && !u.passesIn(of, limit, left) {
 			return false
 		}
 	}
-	return u.affordsIn(left)
+	hope := account.Hope{Ask: i.Ask, Open: a.Open, InFlight: a.InFlight, Left: left}
+	for _, x := range a.Extras {
+		if !x.MayPass(hope, now) {
+			return false
+		}
+	}
+	return true
 }
 
 // passesIn reports whether a limit may let an ask pass in time. What open calls hold of it may come
@@ -72,16 +74,4 @@ func (u *usage) partLasts(of state.Dimension, until, left int64) bool {
 		return until-u.now.Wall > left
 	}
 	return until-u.now.Instant > left
-}
-
-// affordsIn reports whether the limits of spend may let an ask pass in time.
-func (u *usage) affordsIn(left int64) bool {
-	s := u.Spend
-	if s == nil || !u.Has(account.Spends) {
-		return true
-	}
-	affords := func(p *state.SpendPeriod, limit money.Amount) bool {
-		return limit == 0 || p.End-u.now.Wall <= left || p.Spent.Sub(u.Open.Money) <= limit-u.ask.Money
-	}
-	return affords(&s.Day, u.Quota.MaxSpendPerDay) && affords(&s.Month, u.Quota.MaxSpendPerMonth)
 }

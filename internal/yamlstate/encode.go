@@ -79,9 +79,9 @@ func (w *encoder) quotaFields(q *state.Quota) {
 	for _, f := range state.Adaptive {
 		w.optional(f.Key, *f.Of(q))
 	}
-	for _, f := range state.Spends {
-		if limit := *f.Of(q); limit != 0 {
-			w.text(f.Key, limit.String())
+	for _, b := range state.Budgets {
+		if limit := *b.Of(q); limit != 0 {
+			w.text(b.Key, b.Text(limit))
 		}
 	}
 }

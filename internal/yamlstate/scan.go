@@ -187,8 +187,8 @@ func (p *lineScanner) quotaFieldsBeside(indent int, others func(key string) (the
 		if f, isBound := state.AdaptiveOf(key); isBound {
 			return p.count(key, f.Of(&q))
 		}
-		if f, isSpend := state.SpendFieldOf(key); isSpend {
-			return p.amount(key, f.Of(&q))
+		if b, isBudget := state.BudgetOf(key); isBudget {
+			return p.unit(key, &b.Unit, b.Of(&q))
 		}
 		return errLayout
 	})

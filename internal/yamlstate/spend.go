@@ -12,19 +12,18 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // spendKeys are the keys of what was spent: the amounts, and the ends of their periods.
 var spendKeys = []struct {
 	key    string
-	amount func(*state.Spend) *money.Amount
+	amount func(*state.Spend) *int64
 	time   func(*state.Spend) *int64 // where the key is that of a time
 }{
-	{key: "day", amount: func(s *state.Spend) *money.Amount { return &s.Day.Spent }},
+	{key: "day", amount: func(s *state.Spend) *int64 { return (*int64)(&s.Day.Spent) }},
 	{key: "day_begin", time: func(s *state.Spend) *int64 { return &s.Day.Begin }},
 	{key: "day_end", time: func(s *state.Spend) *int64 { return &s.Day.End }},
-	{key: "month", amount: func(s *state.Spend) *money.Amount { return &s.Month.Spent }},
+	{key: "month", amount: func(s *state.Spend) *int64 { return (*int64)(&s.Month.Spent) }},
 	{key: "month_begin", time: func(s *state.Spend) *int64 { return &s.Month.Begin }},
 	{key: "month_end", time: func(s *state.Spend) *int64 { return &s.Month.End }},
 }
@@ -40,7 +39,7 @@ func (w *encoder) spend(of string, spends map[string]state.Spend) {
 		w.model(model)
 		for _, k := range spendKeys {
 			if k.amount != nil {
-				w.text(k.key, k.amount(&s).String())
+				w.text(k.key, state.Dollars.Text(*k.amount(&s)))
 				continue
 			}
 			w.buf = append(append(append(w.buf, "        "...), k.key...), ": "...)
@@ -56,7 +55,7 @@ func (b snapshotBuilder) spend(model string, n *yaml.Node) error {
 			switch {
 			case k.key != key:
 			case k.amount != nil:
-				*k.amount(&s), err = amountOf(value)
+				*k.amount(&s), err = valueOf(value, &state.Dollars)
 			default:
 				var t time.Time
 				t, err = timeOf(value)
@@ -72,19 +71,19 @@ func (b snapshotBuilder) spend(model string, n *yaml.Node) error {
 	return err
 }
 
-// amountOf reads an amount of dollars.
-func amountOf(n *yaml.Node) (money.Amount, error) {
+// valueOf reads a value of zero or more.
+func valueOf(n *yaml.Node, unit *state.Unit) (int64, error) {
 	if n.Kind != yaml.ScalarNode || yamldoc.IsNull(n) {
-		return 0, yamldoc.WrongType(n, "an amount, as $12.50")
+		return 0, yamldoc.WrongType(n, unit.Form)
 	}
-	a, err := money.Parse(n.Value)
+	value, err := unit.Parse(n.Value)
 	switch {
 	case err != nil:
-		return 0, yamldoc.WrongType(n, "an amount, as $12.50")
-	case a < 0:
+		return 0, yamldoc.WrongType(n, unit.Form)
+	case value < 0:
 		return 0, fmt.Errorf("%s is negative", errtext.Clip(n.Value))
 	}
-	return a, nil
+	return value, nil
 }
 
 func (p *lineScanner) spend(snapshot *state.Snapshot, model string, indent int) error {
@@ -97,7 +96,7 @@ func (p *lineScanner) spend(snapshot *state.Snapshot, model string, indent int) 
 			switch {
 			case k.key != key:
 			case k.amount != nil:
-				return p.amount(key, k.amount(&s))
+				return p.unit(key, &state.Dollars, k.amount(&s))
 			default:
 				var t time.Time
 				err := p.time(key, &t)
@@ -114,16 +113,16 @@ func (p *lineScanner) spend(snapshot *state.Snapshot, model string, indent int) 
 	return err
 }
 
-// amount reads an amount as Encode writes it.
-func (p *lineScanner) amount(key string, into *money.Amount) error {
+// unit reads a value as Encode writes it.
+func (p *lineScanner) unit(key string, unit *state.Unit, into *int64) error {
 	text, err := p.value(key)
 	if err != nil {
 		return err
 	}
-	a, err := money.Parse(string(text))
-	if err != nil || a < 0 || a.String() != string(text) {
+	value, err := unit.Parse(string(text))
+	if err != nil || value < 0 || unit.Text(value) != string(text) {
 		return errLayout
 	}
-	*into = a
+	*into = value
 	return p.next()
 }

@@ -62,8 +62,8 @@ func quotaBeside(n *yaml.Node, others func(key string, value *yaml.Node) (theirs
 		if f, isBound := state.AdaptiveOf(key); isBound {
 			*f.Of(&q), err = countOf(value)
 		}
-		if f, isSpend := state.SpendFieldOf(key); isSpend {
-			*f.Of(&q), err = amountOf(value)
+		if b, isBudget := state.BudgetOf(key); isBudget {
+			*b.Of(&q), err = valueOf(value, &b.Unit)
 		}
 		return err
 	})

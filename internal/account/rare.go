@@ -1,0 +1,70 @@
+package account
+
+import (
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/wire"
+)
+
+// rare is how accounts come by a limit that few have. The limit itself is an Extra.
+type rare struct {
+	bit uint64 // in an image of an account: whether it has the state of the limit
+	// bind has the limit follow the quota of an account, and be there where that asks for it. zone
+	// is that of the quota's day and month, else the zone "".
+	bind func(a *Account, zone *Zone, now Now)
+	// kept returns the limit if an image of the account has its state; else nil.
+	kept func(a *Account) Extra
+	// read makes the limit that of an image, which may have no state of it.
+	read func(a *Account, r *wire.Reader, as *As, has bool)
+}
+
+// rares are the limits that few accounts have, in the order of their images.
+var rares = [...]rare{
+	{hasSearch, bindFound, keptFound, readFound},
+	{hasSpend, bindSpend, func(a *Account) Extra { return extra(a.Spend) }, readSpend},
+}
+
+// limit is a type of limits, a pointer to X.
+type limit[X any] interface {
+	*X
+	Extra
+}
+
+// extra returns a limit as an Extra; nil for none.
+func extra[X any, P limit[X]](x P) Extra {
+	if x == nil {
+		return nil
+	}
+	return x
+}
+
+// askFor has the limit of a kind be there if the quota asks for it, and else not, and returns it.
+func askFor[X any, P limit[X]](a *Account, at *P, asks bool) P {
+	switch {
+	case asks && *at == nil:
+		*at = new(X)
+		a.Extras = append(a.Extras, *at)
+	case !asks && *at != nil:
+		was := Extra(*at)
+		a.Extras = slices.DeleteFunc(a.Extras, func(x Extra) bool { return x == was })
+		*at = nil
+	}
+	return *at
+}
+
+// Bind has the limits that few accounts have follow the quota. zone is that of its day and month,
+// else the zone "".
+func (a *Account) Bind(zone *Zone, now Now) {
+	for i := range rares {
+		rares[i].bind(a, zone, now)
+	}
+}
+
+// Lasts returns how long the limits that few accounts have need the usage of the account: see
+// Extra.
+func (a *Account) Lasts(now Now) (longest int64) {
+	for _, x := range a.Extras {
+		longest = max(longest, x.Lasts(now))
+	}
+	return longest
+}
