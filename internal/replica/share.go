@@ -53,6 +53,9 @@ func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, process int64
 	}
 	if d := l.beyondExtras(i, name, now); !d.IsNone() {
 		*v = verdict.Verdict{OverBudget: d.OverBudget(), Code: d.First().Code, Reason: reasonAlone, Item: at}
+		if !v.OverBudget { // the rest of a budget may be there again as soon as the store is
+			v.Retry = time.Duration(d.Wait())
+		}
 	}
 }
 
