@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -291,7 +291,7 @@ func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 		Quotas: make(map[string]ModelQuota),
 		State:  make(map[string]*UsageStats),
 
-		naming:   modelname.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
+		naming:   catalog.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
 		margin:   cfg.Margin,
 		holdTTL:  cfg.HoldTTL,
 		maxQueue: cfg.MaxQueue, maxModels: cfg.MaxModels,

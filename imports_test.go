@@ -84,12 +84,9 @@ var importRules = map[string][]string{
 	"internal/demo":        {},
 	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":    {modulePath + "/internal/store/sqlitelog"},
-	"internal/provenance": {
-		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
-	},
 	"internal/catalog": {
-		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
-		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
+		modulePath + "/internal/observation",
+		modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
 	"internal/apicall":        {},
 	"internal/tokencount":     {modulePath + "/internal/apicall"},
@@ -99,7 +96,7 @@ var importRules = map[string][]string{
 	"internal/instruments":    {modulePath, modulePath + "/money"},
 	"internal/audit":          {modulePath + "/internal/tokens", modulePath + "/money"},
 	"internal/pricing": {
-		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
+		modulePath + "/internal/catalog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
 	"internal/fleet": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
@@ -109,7 +106,7 @@ var importRules = map[string][]string{
 	"internal/former": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/clock",
 		modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/errtext",
-		modulePath + "/internal/fleet", modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/fleet", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
 		modulePath + "/internal/tokens",
 		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
@@ -161,7 +158,7 @@ var importRules = map[string][]string{
 	"internal/engine": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/cooldown",
 		modulePath + "/internal/external", modulePath + "/internal/fairline", modulePath + "/internal/found",
-		modulePath + "/internal/lines", modulePath + "/internal/modelname", modulePath + "/internal/observation",
+		modulePath + "/internal/lines", modulePath + "/internal/observation",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
@@ -175,19 +172,17 @@ var importRules = map[string][]string{
 		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 		modulePath + "/money", // in its tests
 	},
-	"internal/jsonscan":  {},
-	"internal/sse":       {},
-	"internal/periodic":  {},
-	"internal/pooling":   {modulePath + "/internal/modelname"},
-	"internal/modelname": {},
-	"internal/ring":      {modulePath + "/internal/tokens"},
-	"internal/unknown":   {},
-	"internal/wire":      {},
-	"internal/yield":     {modulePath + "/internal/clock"},
-	"internal/retry":     {},
-	"internal/deadline":  {},
+	"internal/jsonscan": {},
+	"internal/sse":      {},
+	"internal/periodic": {},
+	"internal/ring":     {modulePath + "/internal/tokens"},
+	"internal/unknown":  {},
+	"internal/wire":     {},
+	"internal/yield":    {modulePath + "/internal/clock"},
+	"internal/retry":    {},
+	"internal/deadline": {},
 	"internal/profile": {
-		modulePath + "/internal/modelname", modulePath + "/internal/state",
+		modulePath + "/internal/catalog", modulePath + "/internal/state",
 	},
 
 	"internal/test/adaptivesim":  {modulePath + "/adaptive", modulePath + "/limit"},

@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -163,7 +162,7 @@ func (l loading) takeFindings() {
 		work.Next()
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Found)) {
-		if known := l.Found[name]; modelname.IsName(name) {
+		if known := l.Found[name]; catalog.IsName(name) {
 			known.Told = known.Told && rl.learns
 			rl.engine.LoadFound(name, known, rl.nowAtLocked(work.Instant))
 		}

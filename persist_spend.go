@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -47,7 +47,7 @@ func (s *storage) loadSpendLocked(rl *RateLimiter, name string, is state.Spend, 
 	if a != nil {
 		addSpend(spent, a, now.Wall)
 	}
-	if !modelname.IsName(name) || is.IsOver(now.Wall) {
+	if !catalog.IsName(name) || is.IsOver(now.Wall) {
 		is = state.Spend{}
 	}
 	if is != (state.Spend{}) || a != nil && a.Spend != nil {

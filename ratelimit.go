@@ -67,9 +67,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -164,7 +164,7 @@ type RateLimiter struct {
 	// These are set by the constructor and guard themselves, or never change.
 	answers answers.Book    // what was learned of the models' answers; it guards itself
 	saver   *autosave.Saver // nil without Config.AutoPersist
-	naming  modelname.Names
+	naming  catalog.Names
 	unknown UnknownPolicy       // Config.Unknown
 	tiers   map[Provider]string // Config.Tiers
 

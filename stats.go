@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/external"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -184,7 +184,7 @@ func (rl *RateLimiter) names() []string {
 		}
 	}
 	for model := range rl.Quotas {
-		if model != modelname.Every && !modelname.IsPattern(model) {
+		if model != catalog.Every && !catalog.IsPattern(model) {
 			add(model)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/policytext"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
@@ -82,10 +82,10 @@ func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
 // nearestRLocked returns the name that a program means by a name without a quota: the one of which
 // it is a version, else the one that is most like it.
 func (rl *RateLimiter) nearestRLocked(model string) string {
-	if name, ok := modelname.Match(model, rl.engine.Catalog.IsListed); ok && name != model {
+	if name, ok := catalog.Match(model, rl.engine.Catalog.IsListed); ok && name != model {
 		return name
 	}
-	return modelname.Nearest(model, func(yield func(string) bool) {
+	return catalog.Nearest(model, func(yield func(string) bool) {
 		for name := range rl.Quotas {
 			if name != model && !yield(name) { // it is there if an alias leads away from it
 				return

@@ -166,7 +166,7 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// Who wins, of all who say something of the quota of a model. Package provenance has the whole
+// Who wins, of all who say something of the quota of a model. The type sayings has the whole
 // table; these rows show that each saying comes to it.
 func TestWhoWins(t *testing.T) {
 	row := func(limit int) catalog.Row { return catalog.Row{Name: "m", Quota: rpm(limit)} }

@@ -3,9 +3,7 @@ package catalog
 import (
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/observation"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -14,7 +12,7 @@ import (
 // name's own: there is room for one as long as fewer than most names of models have quotas.
 func (c *Catalog) Lesson(name string, report *observation.Limits, most int) (next state.Quota, differs bool) {
 	cover, q, _ := c.Cover(name)
-	if !modelname.IsName(name) || !report.Differ(&q) { // a provider has no model without a name
+	if !IsName(name) || !report.Differ(&q) { // a provider has no model without a name
 		return q, false
 	}
 	bounds := c.said.Bounds(cover, c.quotas[cover])
@@ -38,7 +36,7 @@ func (c *Catalog) Learn(name string, next state.Quota) []Change {
 			cover = ""
 		}
 	}
-	return c.say(nil, name, func(said *provenance.Quotas) { said.Learn(name, next, cover, is, bounds) })
+	return c.say(nil, name, func(said *sayings) { said.Learn(name, next, cover, is, bounds) })
 }
 
 // ForgetLearned forgets what was learned of a name, or of all names where it is "".
@@ -48,7 +46,7 @@ func (c *Catalog) ForgetLearned(name string) (changes []Change) {
 		names = c.said.Learned()
 	}
 	for _, name := range names {
-		changes = c.say(changes, name, func(said *provenance.Quotas) { said.Forget(name) })
+		changes = c.say(changes, name, func(said *sayings) { said.Forget(name) })
 	}
 	return changes
 }

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -14,7 +14,7 @@ import (
 // while nothing is set.
 type Prices struct {
 	prices map[string]money.Price // by names as callers use them, counted names, and patterns
-	index  *modelname.Index       // the patterns
+	index  *catalog.PatternIndex  // the patterns
 	free   bool                   // a model without a price costs nothing
 }
 
@@ -26,7 +26,7 @@ func New(prices map[string]money.Price, free bool) *Prices {
 		return nil
 	}
 	p := &Prices{prices: maps.Clone(prices), free: free}
-	p.index = modelname.NewIndex(maps.Keys(p.prices))
+	p.index = catalog.NewPatternIndex(maps.Keys(p.prices))
 	return p
 }
 
@@ -36,11 +36,11 @@ func (p *Prices) Set(model string, price money.Price) {
 		p.prices = make(map[string]money.Price)
 	}
 	p.prices[strings.Clone(model)] = price
-	p.index = modelname.NewIndex(maps.Keys(p.prices))
+	p.index = catalog.NewPatternIndex(maps.Keys(p.prices))
 }
 
 // Find returns the price of a model, which is counted under a name.
-func (p *Prices) Find(naming *modelname.Names, name, model string) (price money.Price, ok bool) {
+func (p *Prices) Find(naming *catalog.Names, name, model string) (price money.Price, ok bool) {
 	if price, ok = p.prices[name]; ok {
 		return price, true
 	}
@@ -58,12 +58,12 @@ func (p *Prices) Find(naming *modelname.Names, name, model string) (price money.
 			return p.prices[pattern], true
 		}
 	}
-	price, ok = p.prices[modelname.Every]
+	price, ok = p.prices[catalog.Every]
 	return price, ok
 }
 
 // Most fills in the most that a call of a model can cost.
-func (p *Prices) Most(naming *modelname.Names, c *state.Cost, name, model string) {
+func (p *Prices) Most(naming *catalog.Names, c *state.Cost, name, model string) {
 	price, ok := p.Find(naming, name, model)
 	c.Priced = ok || p.free
 	c.Money = price.MaxCost(c.Input, max(c.Output, c.Billed))

@@ -1,7 +1,15 @@
-// Package provenance remembers who said the quota of each model: the limiter's program, its
-// account, a file, a profile, and what reports of providers corrected. It decides which of them
-// holds. The limiter asks it at each change of a quota, and keeps the answer in RateLimiter.Quotas,
-// from which it decides.
+package catalog
+
+import (
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// sayings remember who said the quota of each model: the limiter's program, its account, a file, a
+// profile, and what reports of providers corrected. They decide which of them holds. The zero value
+// takes all quotas for the program's. They go by the values, because a program may change these by
+// hand: see Notice. They are not safe for concurrent use.
 //
 // What holds, of what was said of a model:
 //
@@ -15,24 +23,13 @@
 //  6. else a profile that a file has
 //
 // A report of a provider lowers a limit of the program or the account, and replaces any other.
-package provenance
-
-import (
-	"slices"
-
-	"dappco.re/go/core/go-ratelimit/internal/state"
-)
-
-// Quotas tells where quotas come from. The zero value takes all of them for the program's. It goes
-// by their values, because a program may change them by hand: see Notice. Quotas is not safe for
-// concurrent use.
-type Quotas struct {
+type sayings struct {
 	models map[string]*model
 	copies map[string]map[string]bool // the models with a corrected copy of a quota, by its name
 	anew   string                     // the quota that was said anew since the last Notice, or changed
 
 	// What files said of these, because other limiters had written it, is no longer true.
-	removed Recent[removed] // what was taken back of these models,
+	removed recent[removed] // what was taken back of these models,
 	resaid  bool            // and the account's limits, which it said anew
 }
 
@@ -88,7 +85,7 @@ func (m *model) copy() *copied {
 type removed struct{ program, file state.Quota }
 
 // of returns what was said of a model, to be changed.
-func (p *Quotas) of(name string) *model {
+func (p *sayings) of(name string) *model {
 	m := p.models[name]
 	if m == nil {
 		m = &model{said: &nothing}
@@ -102,7 +99,7 @@ func (p *Quotas) of(name string) *model {
 
 // Notice notes the quota that a model has, if it is not the one that holds: the program changed it
 // by hand. Each change of what was said begins with it.
-func (p *Quotas) Notice(name string, is state.Quota, has bool) {
+func (p *sayings) Notice(name string, is state.Quota, has bool) {
 	p.anew = ""
 	m := p.models[name]
 	switch {
@@ -116,7 +113,7 @@ func (p *Quotas) Notice(name string, is state.Quota, has bool) {
 }
 
 // SetProgram notes what the program said. It forgets what was learned.
-func (p *Quotas) SetProgram(name string, q state.Quota) {
+func (p *sayings) SetProgram(name string, q state.Quota) {
 	p.dropCopy(name)
 	p.removed.Drop(name)
 	p.anew = name
@@ -127,7 +124,7 @@ func (p *Quotas) SetProgram(name string, q state.Quota) {
 
 // Remove takes back what the program said of a model, or an earlier run of it that left it in a
 // file, or may have done so. It forgets what was learned, unless there is nothing to take back.
-func (p *Quotas) Remove(name string) {
+func (p *sayings) Remove(name string) {
 	m := p.models[name]
 	if m == nil {
 		return
@@ -162,7 +159,7 @@ func (m *model) forgetFile(was removed) {
 }
 
 // SetAccount notes what the account says of a model; nothing where it does not name it.
-func (p *Quotas) SetAccount(name string, q state.Quota, named bool) {
+func (p *sayings) SetAccount(name string, q state.Quota, named bool) {
 	m := p.of(name)
 	m.file.Drop(state.Account)
 	if named {
@@ -174,11 +171,11 @@ func (p *Quotas) SetAccount(name string, q state.Quota, named bool) {
 }
 
 // Resaid notes that the account said all its limits anew: what files have of them is outdated.
-func (p *Quotas) Resaid() { p.resaid = true }
+func (p *sayings) Resaid() { p.resaid = true }
 
 // Account returns what the account says, or a file has of it as long as it says nothing of the
 // model.
-func (p *Quotas) Account() map[string]state.Quota {
+func (p *sayings) Account() map[string]state.Quota {
 	account := make(map[string]state.Quota)
 	for name, m := range p.models {
 		q, is := m.said.Get(state.Account)
@@ -194,7 +191,7 @@ func (p *Quotas) Account() map[string]state.Quota {
 
 // Changes returns the models of which the account says another thing than before, or nothing any
 // more, if these are all its limits.
-func (p *Quotas) Changes(account map[string]state.Quota) (names []string) {
+func (p *sayings) Changes(account map[string]state.Quota) (names []string) {
 	for name, q := range account {
 		if m := p.models[name]; m == nil || m.said.Only(state.Account) != state.SaidBy(state.Account, q) {
 			names = append(names, name)
@@ -210,7 +207,7 @@ func (p *Quotas) Changes(account map[string]state.Quota) (names []string) {
 }
 
 // Supply notes what a profile says of a model, in place of what the program and a file said.
-func (p *Quotas) Supply(name string, q state.Quota) {
+func (p *sayings) Supply(name string, q state.Quota) {
 	p.dropCopy(name)
 	m := p.of(name)
 	m.unsay(state.Program)
@@ -220,7 +217,7 @@ func (p *Quotas) Supply(name string, q state.Quota) {
 }
 
 // SupplyBelow notes what a profile says of a model, below what is said of it otherwise.
-func (p *Quotas) SupplyBelow(name string, q state.Quota) {
+func (p *sayings) SupplyBelow(name string, q state.Quota) {
 	m := p.of(name)
 	m.say().Set(state.Profile, q)
 	if !m.said.Has(state.Program) && !m.said.Has(state.Account) {
@@ -230,7 +227,7 @@ func (p *Quotas) SupplyBelow(name string, q state.Quota) {
 }
 
 // Origins returns who said each limit of the quota that a model has.
-func (p *Quotas) Origins(name string, is state.Quota) (origins [state.Dimensions]state.Origin) {
+func (p *sayings) Origins(name string, is state.Quota) (origins [state.Dimensions]state.Origin) {
 	m := p.models[name]
 	if m == nil || m.is != is {
 		return origins // the program, by hand
@@ -243,7 +240,7 @@ func (p *Quotas) Origins(name string, is state.Quota) (origins [state.Dimensions
 
 // Settle returns the quota of a model that holds, after all that was said; ok is false where
 // nobody said anything. The caller gives the model that quota.
-func (p *Quotas) Settle(name string) (q state.Quota, ok bool) {
+func (p *sayings) Settle(name string) (q state.Quota, ok bool) {
 	m := p.models[name]
 	if m == nil {
 		return q, false
@@ -260,7 +257,7 @@ func (p *Quotas) Settle(name string) (q state.Quota, ok bool) {
 
 // ProfileOf returns the name of the quota of a profile that the quota of a name is: its own, or the
 // one that it is a corrected copy of. ok is false where anybody else said it.
-func (p *Quotas) ProfileOf(name string, is state.Quota) (row string, ok bool) {
+func (p *sayings) ProfileOf(name string, is state.Quota) (row string, ok bool) {
 	m := p.models[name]
 	if m == nil || m.is != is {
 		return "", false // the program set it by hand

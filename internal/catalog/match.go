@@ -1,8 +1,6 @@
-// Package modelname finds the name that a model's name stands for: providers append dates,
-// versions and tags to names, and put paths in front of them. It also finds the pattern that
-// covers a name. The limiter looks up quotas and aliases with it; internal/profile checks its
-// data with it.
-package modelname
+// Match: providers append dates, versions and tags to names, and put paths in front of them.
+
+package catalog
 
 import "strings"
 

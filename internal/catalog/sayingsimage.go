@@ -1,4 +1,4 @@
-package provenance
+package catalog
 
 import (
 	"iter"
@@ -11,7 +11,7 @@ import (
 )
 
 // Holds returns the quota that holds by what was said; ok is false where there is none.
-func (p *Quotas) Holds(name string) (q state.Quota, ok bool) {
+func (p *sayings) Holds(name string) (q state.Quota, ok bool) {
 	m := p.models[name]
 	if m == nil {
 		return q, false
@@ -20,7 +20,7 @@ func (p *Quotas) Holds(name string) (q state.Quota, ok bool) {
 }
 
 // All visits the quotas that hold, in any order.
-func (p *Quotas) All() iter.Seq2[string, state.Quota] {
+func (p *sayings) All() iter.Seq2[string, state.Quota] {
 	return func(yield func(string, state.Quota) bool) {
 		for name, m := range p.models {
 			if m.has && !yield(name, m.is) {
@@ -32,7 +32,7 @@ func (p *Quotas) All() iter.Seq2[string, state.Quota] {
 
 // AppendImage appends all that was said as bytes. The quotas that hold follow from it. It may be
 // called where Settle has followed the last change.
-func (p *Quotas) AppendImage(to []byte) []byte {
+func (p *sayings) AppendImage(to []byte) []byte {
 	to = wire.AppendBool(to, p.resaid)
 	to = p.removed.AppendImage(to, func(to []byte, was removed) []byte {
 		return was.file.AppendImage(was.program.AppendImage(to))
@@ -53,10 +53,10 @@ func (m *model) appendImage(to []byte) []byte {
 	return to
 }
 
-// ReadQuotas reads an image. After an error nothing is said.
-func ReadQuotas(r *wire.Reader) (p Quotas) {
+// readSayings reads an image. After an error nothing is said.
+func readSayings(r *wire.Reader) (p sayings) {
 	p.resaid = r.Bool()
-	p.removed = ReadRecent(r, func(r *wire.Reader) removed {
+	p.removed = readRecent(r, func(r *wire.Reader) removed {
 		program := state.ReadQuota(r)
 		return removed{program, state.ReadQuota(r)}
 	})
@@ -67,7 +67,7 @@ func ReadQuotas(r *wire.Reader) (p Quotas) {
 			r.Fail("name out of order")
 		}
 		if p.readModel(r, name); r.Err() != nil {
-			return Quotas{}
+			return sayings{}
 		}
 		last = name
 	}
@@ -76,7 +76,7 @@ func ReadQuotas(r *wire.Reader) (p Quotas) {
 
 // readModel reads what was said of a model. It accepts copies of each other: ProfileOf ends in such
 // a circle, too.
-func (p *Quotas) readModel(r *wire.Reader, name string) {
+func (p *sayings) readModel(r *wire.Reader, name string) {
 	m := p.of(name)
 	if said := state.ReadSaid(r, state.Program, state.Account, state.Profile, state.Learned); !said.IsEmpty() {
 		m.said = &said

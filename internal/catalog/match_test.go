@@ -1,4 +1,4 @@
-package modelname
+package catalog
 
 import (
 	"strings"

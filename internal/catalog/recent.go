@@ -1,4 +1,4 @@
-package provenance
+package catalog
 
 import (
 	"cmp"
@@ -8,12 +8,12 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-// mostRecent bounds the names that a Recent remembers.
+// mostRecent bounds the names that a recent remembers.
 const mostRecent = 10_000
 
-// Recent remembers values by name: those of the 10,000 names that were put last. The zero value
+// recent remembers values by name: those of the 10,000 names that were put last. The zero value
 // remembers none. It is not safe for concurrent use.
-type Recent[V any] struct {
+type recent[V any] struct {
 	entries map[string]entry[V]
 	last    int // the number of the newest entry
 }
@@ -25,13 +25,13 @@ type entry[V any] struct {
 }
 
 // Get returns the value of a name.
-func (p *Recent[V]) Get(name string) (value V, ok bool) {
+func (p *recent[V]) Get(name string) (value V, ok bool) {
 	e, ok := p.entries[name]
 	return e.value, ok
 }
 
 // Put makes a value the newest. It forgets the oldest one for which there is no room.
-func (p *Recent[V]) Put(name string, value V) {
+func (p *recent[V]) Put(name string, value V) {
 	if p.entries == nil {
 		p.entries = make(map[string]entry[V])
 	}
@@ -50,10 +50,10 @@ func (p *Recent[V]) Put(name string, value V) {
 }
 
 // Drop forgets the value of a name.
-func (p *Recent[V]) Drop(name string) { delete(p.entries, name) }
+func (p *recent[V]) Drop(name string) { delete(p.entries, name) }
 
 // AppendImage appends the names as bytes, the oldest first, each with its value.
-func (p *Recent[V]) AppendImage(to []byte, value func(to []byte, v V) []byte) []byte {
+func (p *recent[V]) AppendImage(to []byte, value func(to []byte, v V) []byte) []byte {
 	names := make([]string, 0, len(p.entries))
 	for name := range p.entries {
 		names = append(names, name)
@@ -66,8 +66,8 @@ func (p *Recent[V]) AppendImage(to []byte, value func(to []byte, v V) []byte) []
 	return to
 }
 
-// ReadRecent reads an image.
-func ReadRecent[V any](r *wire.Reader, value func(r *wire.Reader) V) (p Recent[V]) {
+// readRecent reads an image.
+func readRecent[V any](r *wire.Reader, value func(r *wire.Reader) V) (p recent[V]) {
 	for range r.Count(mostRecent, 1) {
 		name := r.String(math.MaxInt)
 		if _, twice := p.entries[name]; twice {
@@ -75,7 +75,7 @@ func ReadRecent[V any](r *wire.Reader, value func(r *wire.Reader) V) (p Recent[V
 		}
 		v := value(r)
 		if r.Err() != nil {
-			return Recent[V]{}
+			return recent[V]{}
 		}
 		p.Put(name, v)
 	}

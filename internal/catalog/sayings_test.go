@@ -1,10 +1,9 @@
-package provenance_test
+package catalog
 
 import (
 	"maps"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -12,7 +11,7 @@ type q = state.Quota
 
 // holder has the quotas of a limiter.
 type holder struct {
-	provenance.Quotas
+	sayings
 	quotas map[string]q
 }
 
@@ -288,7 +287,7 @@ func TestShared(t *testing.T) {
 		{"a profile, when it was not shared", rpm(5), state.SaidBy(state.Profile, rpm(5)), state.Said{}},
 		{"a file, when it was not shared", rpm(5), state.SaidBy(state.File, rpm(5)), state.SaidBy(state.Program, rpm(5))},
 	} {
-		if said := provenance.Shared(tt.stored, tt.from); said != tt.want {
+		if said := SharedSaying(tt.stored, tt.from); said != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, said.Text(), tt.want.Text())
 		}
 	}

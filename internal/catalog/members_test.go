@@ -1,4 +1,4 @@
-package pooling
+package catalog
 
 import "testing"
 
@@ -21,7 +21,7 @@ func TestMembers(t *testing.T) {
 		{[]string{"a*b*c"}, "aXbYc", true, true},
 		{[]string{"m*"}, "M", false, false},
 	} {
-		m := New(tt.models)
+		m := newMembers(tt.models)
 		if got := m.Has(tt.model); got != tt.has {
 			t.Errorf("%q has %q: %v", tt.models, tt.model, got)
 		}
@@ -29,7 +29,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%q names %q: %v", tt.models, tt.model, got)
 		}
 	}
-	var none *Members
+	var none *members
 	if none.Has("m") || none.Names("m") || none.Given() != nil {
 		t.Error("nil members have a model")
 	}
@@ -37,7 +37,7 @@ func TestMembers(t *testing.T) {
 
 func TestMembersAreACopy(t *testing.T) {
 	models := []string{"a", "b*"}
-	m := New(models)
+	m := newMembers(models)
 	models[0] = "x"
 	m.Given()[1] = "y"
 	if !m.Has("a") || !m.Has("bb") || m.Has("x") {

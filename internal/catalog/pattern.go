@@ -1,4 +1,4 @@
-package modelname
+package catalog
 
 import (
 	"cmp"
@@ -75,9 +75,9 @@ func Overlap(a, b string) bool {
 	return reach[0]
 }
 
-// Index holds the patterns among the names of quotas. Nil is an index without patterns, and
-// costs nothing. An Index never changes, and is safe for concurrent use.
-type Index struct {
+// PatternIndex holds the patterns among the names of quotas. Nil is an index without patterns, and
+// costs nothing. A PatternIndex never changes, and is safe for concurrent use.
+type PatternIndex struct {
 	starts []start // in the order of their texts
 }
 
@@ -88,8 +88,8 @@ type start struct {
 	patterns []string // the best first
 }
 
-// NewIndex returns the index of the patterns among names, nil if there are none.
-func NewIndex(names iter.Seq[string]) *Index {
+// NewPatternIndex returns the index of the patterns among names, nil if there are none.
+func NewPatternIndex(names iter.Seq[string]) *PatternIndex {
 	byStart := make(map[string][]string)
 	for name := range names {
 		if IsPattern(name) {
@@ -100,7 +100,7 @@ func NewIndex(names iter.Seq[string]) *Index {
 	if len(byStart) == 0 {
 		return nil
 	}
-	x := &Index{starts: make([]start, 0, len(byStart))}
+	x := &PatternIndex{starts: make([]start, 0, len(byStart))}
 	for _, text := range slices.Sorted(maps.Keys(byStart)) {
 		patterns := byStart[text]
 		slices.SortFunc(patterns, byLength)
@@ -123,7 +123,7 @@ func byLength(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a,
 //
 // A quota of the model's own name comes before a pattern, and so does one that Match finds; the
 // quota "*" comes after it. Longest knows of neither.
-func (x *Index) Longest(model string) (pattern string, ok bool) {
+func (x *PatternIndex) Longest(model string) (pattern string, ok bool) {
 	if x == nil {
 		return "", false
 	}

@@ -1,16 +1,15 @@
-package provenance_test
+package catalog
 
 import (
 	"fmt"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-// A Recent forgets the name that was put first, also after it was read from an image.
+// A recent forgets the name that was put first, also after it was read from an image.
 func TestRecentForgetsTheOldest(t *testing.T) {
-	var p provenance.Recent[int]
+	var p recent[int]
 	for n := range 10_000 {
 		p.Put(fmt.Sprint(n), n)
 	}
@@ -20,11 +19,11 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 	p.Put("5", 5)
 	data := p.AppendImage(nil, func(to []byte, n int) []byte { return wire.AppendInt(to, int64(n)) })
 	r := wire.NewReader(data)
-	again := provenance.ReadRecent(r, func(r *wire.Reader) int { return int(r.Int()) })
+	again := readRecent(r, func(r *wire.Reader) int { return int(r.Int()) })
 	if err := r.End(); err != nil {
 		t.Fatal(err)
 	}
-	for name, p := range map[string]*provenance.Recent[int]{"the first": &p, "the one from its image": &again} {
+	for name, p := range map[string]*recent[int]{"the first": &p, "the one from its image": &again} {
 		if v, ok := p.Get("0"); v != -1 || !ok {
 			t.Errorf("%s: 0 is %d, %t", name, v, ok)
 		}

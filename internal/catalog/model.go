@@ -1,4 +1,4 @@
-package provenance
+package catalog
 
 import "dappco.re/go/core/go-ratelimit/internal/state"
 
@@ -19,7 +19,7 @@ func (m *model) base() (q, bounds state.Quota, ok bool) {
 	case byAccount:
 		return account, account, true
 	case m.file.Has(state.Program) || m.file.Has(state.Account):
-		return Of(m.file), state.Quota{}, true
+		return QuotaOf(m.file), state.Quota{}, true
 	}
 	for _, of := range [...]struct {
 		said   *state.Said
@@ -32,8 +32,9 @@ func (m *model) base() (q, bounds state.Quota, ok bool) {
 	return m.copy().is, m.copy().bounds, m.copy().of != ""
 }
 
-// Of returns the quota that holds, of what the program and others said; it passes over corrections.
-func Of(said state.Said) state.Quota {
+// QuotaOf returns the quota that holds, of what the program and others said; it passes over
+// corrections.
+func QuotaOf(said state.Said) state.Quota {
 	program, byProgram := said.Get(state.Program)
 	account, byAccount := said.Get(state.Account)
 	switch {
@@ -109,7 +110,7 @@ func (m *model) stored() (said state.Said) {
 	if !m.said.Has(state.Learned) {
 		return said
 	}
-	base := Of(said)
+	base := QuotaOf(said)
 	var learned state.Quota
 	for of := range state.InFlight {
 		if limit := *m.is.Limit(of); limit != *base.Limit(of) {

@@ -1,4 +1,4 @@
-package modelname
+package catalog
 
 import (
 	"regexp"
@@ -109,17 +109,17 @@ func TestLongestPattern(t *testing.T) {
 		{"gpt-*", "gpt-*", "gpt-*"},
 		{"", "a*", ""},
 	} {
-		if got, ok := NewIndex(strings.FieldsSeq(tt.names)).Longest(tt.model); got != tt.want || ok != (tt.want != "") {
+		if got, ok := NewPatternIndex(strings.FieldsSeq(tt.names)).Longest(tt.model); got != tt.want || ok != (tt.want != "") {
 			t.Errorf("%q of %q: %q, %v; want %q", tt.model, tt.names, got, ok, tt.want)
 		}
 	}
-	if NewIndex(slices.Values([]string{"*", "gpt-4o", ""})) != nil {
+	if NewPatternIndex(slices.Values([]string{"*", "gpt-4o", ""})) != nil {
 		t.Error("an index without patterns is not nil")
 	}
 }
 
 func TestLongestAllocatesNothing(t *testing.T) {
-	index := NewIndex(slices.Values([]string{"claude-opus-4-5-20*", "*:free", "a*b*c"}))
+	index := NewPatternIndex(slices.Values([]string{"claude-opus-4-5-20*", "*:free", "a*b*c"}))
 	if n := testing.AllocsPerRun(100, func() { index.Longest("meta-llama/llama-3.2-3b-instruct:free") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -177,7 +177,7 @@ func FuzzLongest(f *testing.F) {
 				want = name
 			}
 		}
-		if got, ok := NewIndex(slices.Values(names)).Longest(model); got != want || ok != (want != "") {
+		if got, ok := NewPatternIndex(slices.Values(names)).Longest(model); got != want || ok != (want != "") {
 			t.Errorf("%q of %q: %q, %v; want %q", model, names, got, ok, want)
 		}
 	})
@@ -209,8 +209,8 @@ func BenchmarkLongest(b *testing.B) {
 	}
 	for _, bb := range []struct {
 		name  string
-		index *Index
-	}{{"none", nil}, {"30", NewIndex(slices.Values(names))}} {
+		index *PatternIndex
+	}{{"none", nil}, {"30", NewPatternIndex(slices.Values(names))}} {
 		b.Run(bb.name, func(b *testing.B) {
 			for b.Loop() {
 				bb.index.Longest("claude-sonnet-4-5")

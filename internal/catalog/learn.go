@@ -1,15 +1,14 @@
-package provenance
+package catalog
 
 import (
 	"slices"
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Bounds returns those limits of a model's quota that reports do not exceed.
-func (p *Quotas) Bounds(name string, is state.Quota) state.Quota {
+func (p *sayings) Bounds(name string, is state.Quota) state.Quota {
 	m := p.models[name]
 	if m == nil || !m.has || m.is != is {
 		return is // the program set it by hand
@@ -21,7 +20,7 @@ func (p *Quotas) Bounds(name string, is state.Quota) state.Quota {
 // Learn notes the quota of a model that reports of its provider make of the one that it has. Where
 // that is the quota that covers all models, cover is its name, is what it says, and bounds are its
 // Bounds; cover is "" elsewhere.
-func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds state.Quota) {
+func (p *sayings) Learn(name string, next state.Quota, cover string, is, bounds state.Quota) {
 	m := p.of(name)
 	if cover != "" {
 		p.copyOf(name, copied{cover, is, bounds})
@@ -45,7 +44,7 @@ func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds s
 }
 
 // copyOf notes that a model has a corrected copy of another quota.
-func (p *Quotas) copyOf(name string, c copied) {
+func (p *sayings) copyOf(name string, c copied) {
 	p.of(name).copied = &c
 	if p.copies == nil {
 		p.copies = make(map[string]map[string]bool)
@@ -57,7 +56,7 @@ func (p *Quotas) copyOf(name string, c copied) {
 }
 
 // Forget forgets what was learned of a model, and reports whether there was anything.
-func (p *Quotas) Forget(name string) (had bool) {
+func (p *sayings) Forget(name string) (had bool) {
 	m := p.models[name]
 	if m == nil || !m.said.Has(state.Learned) && m.copy().of == "" {
 		return false
@@ -68,7 +67,7 @@ func (p *Quotas) Forget(name string) (had bool) {
 }
 
 // Learned returns the models of which something was learned, sorted.
-func (p *Quotas) Learned() (names []string) {
+func (p *sayings) Learned() (names []string) {
 	for name, m := range p.models {
 		if m.said.Has(state.Learned) || m.copy().of != "" {
 			names = append(names, name)
@@ -80,7 +79,7 @@ func (p *Quotas) Learned() (names []string) {
 
 // dropCopy makes a model's corrected copy of another quota one that was learned of the model
 // alone. What is to be said of it follows.
-func (p *Quotas) dropCopy(name string) {
+func (p *sayings) dropCopy(name string) {
 	m := p.models[name]
 	if m == nil || m.copy().of == "" {
 		return
@@ -95,7 +94,7 @@ func (p *Quotas) dropCopy(name string) {
 // Outdated returns the models with a quota that only reports made, of another quota or of none, if
 // one that covers them was said anew or has changed since the last Notice. They are to be
 // forgotten.
-func (p *Quotas) Outdated(of string) (names []string) {
+func (p *sayings) Outdated(of string) (names []string) {
 	if p.anew != of {
 		return nil
 	}
@@ -104,7 +103,7 @@ func (p *Quotas) Outdated(of string) (names []string) {
 	}
 	if strings.Contains(of, "*") {
 		for name, m := range p.models {
-			if (m.isAlone() || m.copy().of != of && m.copy().of != "" && len(m.copy().of) <= len(of)) && modelname.Covers(of, name) {
+			if (m.isAlone() || m.copy().of != of && m.copy().of != "" && len(m.copy().of) <= len(of)) && Covers(of, name) {
 				names = append(names, name)
 			}
 		}
@@ -123,7 +122,7 @@ func (m *model) isAlone() bool {
 }
 
 // Alone returns the models of which nothing but reports says anything, sorted.
-func (p *Quotas) Alone() (names []string) {
+func (p *sayings) Alone() (names []string) {
 	for name, m := range p.models {
 		if m.isAlone() {
 			names = append(names, name)

@@ -1,4 +1,4 @@
-package provenance
+package catalog
 
 import "dappco.re/go/core/go-ratelimit/internal/state"
 
@@ -6,7 +6,7 @@ import "dappco.re/go/core/go-ratelimit/internal/state"
 // nothing in files before there was that. What was learned replaces what is known only where
 // neither the program nor the account said anything, and is forgotten where the limiter does not
 // learn.
-func (p *Quotas) Loaded(name string, q state.Quota, from state.Said, learns bool) {
+func (p *sayings) Loaded(name string, q state.Quota, from state.Said, learns bool) {
 	learned, _ := from.Get(state.Learned)
 	from.Drop(state.Learned)
 	if isUnknown(q, learned, from) {
@@ -33,14 +33,14 @@ func (p *Quotas) Loaded(name string, q state.Quota, from state.Said, learns bool
 // isUnknown reports whether it is unknown where a quota of a file comes from: the file says nothing
 // of that, or another quota, because somebody changed it who did not know of origins.
 func isUnknown(q, learned state.Quota, from state.Said) bool {
-	return from.IsEmpty() && learned == (state.Quota{}) || corrected(Of(from), learned, state.Quota{}) != q
+	return from.IsEmpty() && learned == (state.Quota{}) || corrected(QuotaOf(from), learned, state.Quota{}) != q
 }
 
 // Stored returns what a file is to hold beside the quotas: who said them, where that was not the
 // program alone, and which of them neither the program nor the account said. It deletes from quotas
 // what does not belong into a file: corrected copies of another quota. Read back, nothing would
 // keep them below that.
-func (p *Quotas) Stored(quotas map[string]state.Quota) (said map[string]state.Said, supplied map[string]bool) {
+func (p *sayings) Stored(quotas map[string]state.Quota) (said map[string]state.Said, supplied map[string]bool) {
 	said, supplied = make(map[string]state.Said), make(map[string]bool)
 	for name, q := range quotas {
 		switch m := p.models[name]; {
