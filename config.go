@@ -12,7 +12,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
-	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
@@ -299,7 +298,7 @@ func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 		unknown:  cfg.Unknown,
 		tiers:    maps.Clone(cfg.Tiers),
 		reporter: reporter.New(cfg.OnError),
-		pricing:  pricing.New(cfg.Prices, cfg.Unpriced == UnpricedFree),
+		pricing:  catalog.NewPrices(cfg.Prices, cfg.Unpriced == UnpricedFree),
 	}
 	rl.teller = newTeller(rl, cfg.Events)
 	return rl, profiles, nil

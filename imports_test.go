@@ -87,6 +87,8 @@ var importRules = map[string][]string{
 	"internal/catalog": {
 		modulePath + "/internal/observation",
 		modulePath + "/internal/state", modulePath + "/internal/wire",
+		modulePath + "/money",
+		modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/apicall":        {},
 	"internal/tokencount":     {modulePath + "/internal/apicall"},
@@ -95,9 +97,6 @@ var importRules = map[string][]string{
 	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},
 	"internal/instruments":    {modulePath, modulePath + "/money"},
 	"internal/audit":          {modulePath + "/internal/tokens", modulePath + "/money"},
-	"internal/pricing": {
-		modulePath + "/internal/catalog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
-	},
 	"internal/fleet": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
 		modulePath + "/internal/wire",

@@ -70,7 +70,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
@@ -146,7 +145,7 @@ type RateLimiter struct {
 	charged  [1]*account.Call         // room for the calls of one request
 	unused   unusedReservations       // that were not handed out yet
 	audits   audits
-	pricing  *pricing.Prices // Config.Prices and SetPrice; nil where no money is counted
+	pricing  *catalog.Prices // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int    // how often quotas changed
 	sayer        string // Event.By, while something is said of quotas

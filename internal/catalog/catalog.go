@@ -1,7 +1,8 @@
 // Package catalog has everything that is known by name: the quotas of models, patterns and pools,
 // who said them, the members of pools, and the groups of providers' profiles. It knows no accounts,
-// windows or money. A change of it is a saying: SetQuota, SetAccount, AddProfile, Learn, Loaded and
-// others. The type sayings decides which of several holds.
+// windows or spends. A change of it is a saying: SetQuota, SetAccount, AddProfile, Learn, Loaded
+// and others. The type sayings decides which of several holds. What names stand for (Names, Match)
+// and cost (Prices) is here, too, but no part of a Catalog.
 //
 // A name of the catalog is a counted name: that of a pool has the mark of state.PoolName, and
 // aliases and versions are resolved. The catalog has no clock and no lock, and the same sayings in
