@@ -63,8 +63,9 @@ var importRules = map[string][]string{
 		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/autosave": {
-		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
+	"internal/chores": {
+		modulePath + "/debounce", modulePath + "/internal/clock",
+		modulePath + "/internal/reporter", // in its tests
 	},
 	"internal/fairline": {modulePath + "/internal/wire"},
 	"internal/clock": {
@@ -173,12 +174,9 @@ var importRules = map[string][]string{
 	},
 	"internal/jsonscan": {},
 	"internal/sse":      {},
-	"internal/periodic": {},
 	"internal/ring":     {modulePath + "/internal/tokens"},
 	"internal/unknown":  {},
 	"internal/wire":     {},
-	"internal/yield":    {modulePath + "/internal/clock"},
-	"internal/retry":    {},
 	"internal/deadline": {},
 	"internal/profile": {
 		modulePath + "/internal/catalog", modulePath + "/internal/state",

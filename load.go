@@ -8,10 +8,10 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // loading is a Load under way.
@@ -86,7 +86,7 @@ func (l loading) takeQuotas() {
 	}
 	rl.engine.LoadPools(l.Pools, now)
 	rl.engine.Catalog.Grow(len(l.Quotas))
-	names, work := slices.Sorted(maps.Keys(l.Quotas)), yield.New(&rl.mu, &rl.clock)
+	names, work := slices.Sorted(maps.Keys(l.Quotas)), chores.NewWorker(&rl.mu, &rl.clock)
 	var changes []catalog.Change // the room for them is used again
 	for some := range slices.Chunk(names, 64) {
 		l.sayLocked(work.Instant, func(c *catalog.Catalog) []catalog.Change {
@@ -121,7 +121,7 @@ func (l loading) takeUsage(usage []*loadedUsage) {
 	defer rl.mu.Unlock()
 	version := rl.stateVersion
 	rl.State, rl.seen.state = entries, entries
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for a := range rl.engine.Accounts {
 		rl.engine.Unload(a, l.Usage[a.Name] != nil, rl.nowAtLocked(work.Instant))
 		work.Next()
@@ -156,7 +156,7 @@ func (l loading) takeFindings() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for name, c := range l.Cooldowns {
 		rl.engine.LoadCooldown(name, clock.UnixNano(c.Until), cooldown.Cause(c.Cause), rl.nowAtLocked(work.Instant))
 		work.Next()

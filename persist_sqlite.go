@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/unsaved"
-	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // keepRows is how long, beyond the minute and the margin, charges stay in the
@@ -98,6 +98,6 @@ func (s *sqliteStore) compareAll(save saving) *state.Snapshot {
 func (s *sqliteStore) end(rl *RateLimiter, ok bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	s.models.End(ok, work.Next)
 }

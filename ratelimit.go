@@ -66,8 +66,8 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/answers"
-	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
@@ -161,8 +161,8 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
-	answers answers.Book    // what was learned of the models' answers; it guards itself
-	saver   *autosave.Saver // nil without Config.AutoPersist
+	answers answers.Book  // what was learned of the models' answers; it guards itself
+	saver   *chores.Saver // nil without Config.AutoPersist
 	naming  catalog.Names
 	unknown UnknownPolicy       // Config.Unknown
 	tiers   map[Provider]string // Config.Tiers

@@ -1,16 +1,14 @@
-// Package periodic does work at every interval, in the background. The limiter's BackgroundPrune
-// uses it.
-package periodic
+package chores
 
 import (
 	"sync"
 	"time"
 )
 
-// Run calls do at every interval, in a goroutine of its own, until stop is called or closing is
+// Every calls do at every interval, in a goroutine of its own, until stop is called or closing is
 // closed. Ticks that pass while do runs are dropped. Once stop has returned, do does not run; stop
 // may be called more than once, and by several goroutines, but not by do.
-func Run(interval time.Duration, closing <-chan struct{}, do func()) (stop func()) {
+func Every(interval time.Duration, closing <-chan struct{}, do func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

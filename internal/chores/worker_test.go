@@ -1,4 +1,4 @@
-package yield
+package chores
 
 import (
 	"sync"
@@ -27,7 +27,7 @@ func TestWorkLetsOthersIn(t *testing.T) {
 		var lock countingLock
 		var c clock.Clock
 		lock.Lock()
-		w := New(&lock, &c)
+		w := NewWorker(&lock, &c)
 		for n := 1; n <= 10*stepsBetween; n++ {
 			time.Sleep(step)
 			w.Next()
@@ -49,7 +49,7 @@ func TestQuickWorkKeepsTheLock(t *testing.T) {
 		var lock countingLock
 		var c clock.Clock
 		lock.Lock()
-		w := New(&lock, &c)
+		w := NewWorker(&lock, &c)
 		for range 10_000 {
 			w.Next()
 		}
@@ -65,7 +65,7 @@ func TestWaiterGetsTheLock(t *testing.T) {
 	var c clock.Clock
 	in := false
 	lock.Lock()
-	w := New(&lock, &c)
+	w := NewWorker(&lock, &c)
 	go func() {
 		lock.Lock()
 		defer lock.Unlock()

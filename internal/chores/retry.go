@@ -1,12 +1,11 @@
-// Package retry calls a function again after a failure, with pauses that double as failures
-// follow each other. The saver in internal/autosave retries its writes with it.
-package retry
+package chores
 
 import "time"
 
-// Timer calls a function some time after a failure. A lock of its owner guards it; the function
-// is called on a goroutine of its own, without that lock.
-type Timer struct {
+// retryTimer calls a function again after a failure, with pauses that double as failures follow
+// each other. A Saver retries its writes with it. A lock of its owner guards it; the function is
+// called on a goroutine of its own, without that lock.
+type retryTimer struct {
 	first, last time.Duration
 	run         func()
 	timer       *time.Timer   // nil before the first failure
@@ -14,14 +13,14 @@ type Timer struct {
 	stopped     bool
 }
 
-// New returns a Timer whose pauses double from the first to the last. If first is longer than last,
-// all pauses are first.
-func New(first, last time.Duration, run func()) *Timer {
-	return &Timer{first: first, last: last, run: run}
+// newRetryTimer returns a retryTimer whose pauses double from the first to the last. If first is
+// longer than last, all pauses are first.
+func newRetryTimer(first, last time.Duration, run func()) *retryTimer {
+	return &retryTimer{first: first, last: last, run: run}
 }
 
 // Failed notes a failure, and has the function called after a pause in place of any earlier one.
-func (t *Timer) Failed() {
+func (t *retryTimer) Failed() {
 	if t.stopped {
 		return
 	}
@@ -35,7 +34,7 @@ func (t *Timer) Failed() {
 
 // Succeeded ends the pause, so that the function is not called, and has the next failure begin
 // with the first pause. The function may be about to run all the same.
-func (t *Timer) Succeeded() {
+func (t *retryTimer) Succeeded() {
 	t.pause = 0
 	if t.timer != nil {
 		t.timer.Stop()
@@ -43,7 +42,7 @@ func (t *Timer) Succeeded() {
 }
 
 // Stop is Succeeded for good: failures are not noted any more.
-func (t *Timer) Stop() {
+func (t *retryTimer) Stop() {
 	t.stopped = true
 	t.Succeeded()
 }

@@ -1,6 +1,4 @@
-// Package yield gives up a lock now and then during long work, so that others can take it. The
-// limiter uses it where it walks over all models, which may be very many.
-package yield
+package chores
 
 import (
 	"runtime"
@@ -17,8 +15,9 @@ const (
 	stepsBetween = 32
 )
 
-// Worker is work under a lock, which it took before New and holds when it ends. A Worker is not
-// safe for concurrent use.
+// Worker is long work under a lock, such as a walk over all models. It took the lock before
+// NewWorker and holds it when it ends, and gives it up now and then, so that others can take it. A
+// Worker is not safe for concurrent use.
 type Worker struct {
 	Instant int64 // now, or a moment ago
 
@@ -28,8 +27,8 @@ type Worker struct {
 	steps int
 }
 
-// New returns the work that begins now, under a lock that also guards the clock.
-func New(lock sync.Locker, c *clock.Clock) Worker {
+// NewWorker returns the work that begins now, under a lock that also guards the clock.
+func NewWorker(lock sync.Locker, c *clock.Clock) Worker {
 	instant := c.Sync()
 	return Worker{Instant: instant, lock: lock, clock: c, since: instant}
 }

@@ -1,11 +1,7 @@
-// Package autosave decides when a state is saved in the background: some time after a change,
-// one write at a time, with pauses after failures, and once more at the end. The limiter's
-// AutoPersist is a Saver of its state file.
-//
-// Two locks of the owner guard a Saver, and the owner takes them in this order: the storage
-// lock, under which it saves, and the state lock, under which it makes changes. Each method
-// says which of them must be held.
-package autosave
+// Package chores has the work that a limiter does beside its calls: a Saver saves its state some
+// time after a change, Every prunes it now and then, and a Worker walks over all models and lets
+// others in meanwhile.
+package chores
 
 import (
 	"context"
@@ -16,7 +12,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
-	"dappco.re/go/core/go-ratelimit/internal/retry"
 )
 
 const (
@@ -25,13 +20,13 @@ const (
 	maxGrain = time.Millisecond
 
 	// The pause after a failure, which doubles from the first to the last. It is never shorter
-	// than Options.Delay.
+	// than SaverOptions.Delay.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 10 * time.Second
 )
 
-// Options are what a Saver saves, and when. Delay, Storage and Save must be set.
-type Options struct {
+// SaverOptions are what a Saver saves, and when. Delay, Storage and Save must be set.
+type SaverOptions struct {
 	// Delay is the time from the last change to the write.
 	Delay time.Duration
 	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
@@ -47,7 +42,7 @@ type Options struct {
 }
 
 // maxWait returns MaxWait, or ten times Delay where it is zero.
-func (o *Options) maxWait() time.Duration {
+func (o *SaverOptions) maxWait() time.Duration {
 	switch {
 	case o.MaxWait > 0:
 		return o.MaxWait
@@ -57,11 +52,16 @@ func (o *Options) maxWait() time.Duration {
 	return 10 * o.Delay
 }
 
-// Saver has a state saved after changes. The debouncer chooses the time, and runs one write at
-// a time. Where a method says nothing else, no lock may be held. On a nil Saver, Begin, End,
-// Stop and Finish do nothing.
+// Saver has a state saved in the background: some time after a change, one write at a time, with
+// pauses after failures, and once more at the end. The limiter's AutoPersist is a Saver of its
+// state file.
+//
+// Two locks of the owner guard a Saver, and the owner takes them in this order: the storage
+// lock, under which it saves, and the state lock, under which it makes changes. Each method
+// says which of them must be held; where it says nothing, no lock may be held. On a nil Saver,
+// Begin, End, Stop and Finish do nothing.
 type Saver struct {
-	options Options
+	options SaverOptions
 	writer  *debounce.Debouncer[struct{}]
 	grain   time.Duration // see maxGrain
 
@@ -70,18 +70,18 @@ type Saver struct {
 	unsaved atomic.Bool
 
 	// What follows is guarded by the storage lock.
-	retries *retry.Timer // pauses after a failure
-	paused  bool         // the writer leaves the next write to the retry
-	lost    error        // the error of the last save of Finish
+	retries *retryTimer // pauses after a failure
+	paused  bool        // the writer leaves the next write to the retry
+	lost    error       // the error of the last save of Finish
 }
 
-// New returns a Saver of a state without unsaved changes. Stop and Finish end it.
-func New(o Options) *Saver {
+// NewSaver returns a Saver of a state without unsaved changes. Stop and Finish end it.
+func NewSaver(o SaverOptions) *Saver {
 	s := &Saver{
 		options: o,
 		grain:   min(maxGrain, o.Delay/16),
 	}
-	s.retries = retry.New(max(firstRetry, o.Delay), lastRetry, s.retry)
+	s.retries = newRetryTimer(max(firstRetry, o.Delay), lastRetry, s.retry)
 	s.writer = debounce.New(debounce.Options{
 		Delay: o.Delay, MaxWait: o.maxWait(), DropOnStop: true,
 	}, s.write)

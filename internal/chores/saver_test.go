@@ -1,4 +1,4 @@
-package autosave_test
+package chores_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/autosave"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 )
 
@@ -17,7 +17,7 @@ var errDisk = errors.New("the disk is full")
 // owner has a state that is a number, and notes when it was saved.
 type owner struct {
 	storage, state sync.Mutex
-	saver          *autosave.Saver
+	saver          *chores.Saver
 	start          time.Time
 	changes, saved int
 	at             []time.Duration // when a save was tried, after start
@@ -28,7 +28,7 @@ type owner struct {
 // newOwner returns an owner with a Delay of a second and a MaxWait of three.
 func newOwner() *owner {
 	o := &owner{start: time.Now()}
-	o.saver = autosave.New(autosave.Options{
+	o.saver = chores.NewSaver(chores.SaverOptions{
 		Delay: time.Second, MaxWait: 3 * time.Second, Storage: &o.storage, Save: o.save,
 		Report: reporter.New(func(err error) {
 			o.storage.Lock() // which must not be held by the caller
@@ -176,7 +176,7 @@ func TestChangedReturnsItsGrain(t *testing.T) {
 		}
 		o.close(false)
 
-		fast := autosave.New(autosave.Options{Delay: 16, MaxWait: 160, Storage: &o.storage, Save: o.save})
+		fast := chores.NewSaver(chores.SaverOptions{Delay: 16, MaxWait: 160, Storage: &o.storage, Save: o.save})
 		defer fast.Stop()
 		if d := fast.Changed(); d != 1 {
 			t.Errorf("%v, want a sixteenth of the delay", d)
@@ -187,7 +187,7 @@ func TestChangedReturnsItsGrain(t *testing.T) {
 func TestMaxWaitIsTenTimesDelayByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOwner()
-		o.saver = autosave.New(autosave.Options{Delay: time.Second, Storage: &o.storage, Save: o.save})
+		o.saver = chores.NewSaver(chores.SaverOptions{Delay: time.Second, Storage: &o.storage, Save: o.save})
 		for range 24 {
 			o.change()
 			time.Sleep(500 * ms)
@@ -195,7 +195,7 @@ func TestMaxWaitIsTenTimesDelayByDefault(t *testing.T) {
 		o.check(t, time.Minute, 10*time.Second, 12500*ms)
 		o.close(false)
 
-		slow := autosave.New(autosave.Options{Delay: 1 << 62, Storage: &o.storage, Save: o.save})
+		slow := chores.NewSaver(chores.SaverOptions{Delay: 1 << 62, Storage: &o.storage, Save: o.save})
 		defer slow.Stop()
 		slow.Changed()
 		o.check(t, time.Hour, 10*time.Second, 12500*ms)
@@ -228,7 +228,7 @@ func TestFinish(t *testing.T) {
 
 // A limiter without AutoPersist has no saver.
 func TestNilSaver(t *testing.T) {
-	var s *autosave.Saver
+	var s *chores.Saver
 	s.Begin()
 	s.End(errDisk)
 	s.Stop()

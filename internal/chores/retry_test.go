@@ -1,4 +1,4 @@
-package retry
+package chores
 
 import (
 	"slices"
@@ -14,26 +14,26 @@ func TestTimer(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		first, last time.Duration
-		do          func(*Timer)    // at the start, and
-		again       int             // so many calls fail
-		want        []time.Duration // when the function is called
+		do          func(*retryTimer) // at the start, and
+		again       int               // so many calls fail
+		want        []time.Duration   // when the function is called
 	}{
-		{name: "nothing failed", first: second, last: 8 * second, do: func(*Timer) {}},
+		{name: "nothing failed", first: second, last: 8 * second, do: func(*retryTimer) {}},
 		{
-			name: "one failure", first: second, last: 8 * second, do: (*Timer).Failed,
+			name: "one failure", first: second, last: 8 * second, do: (*retryTimer).Failed,
 			want: []time.Duration{second},
 		},
 		{
-			name: "pauses double up to the last", first: second, last: 5 * second, do: (*Timer).Failed, again: 4,
+			name: "pauses double up to the last", first: second, last: 5 * second, do: (*retryTimer).Failed, again: 4,
 			want: []time.Duration{second, 3 * second, 7 * second, 12 * second, 17 * second},
 		},
 		{
-			name: "a first pause beyond the last", first: 9 * second, last: 5 * second, do: (*Timer).Failed, again: 1,
+			name: "a first pause beyond the last", first: 9 * second, last: 5 * second, do: (*retryTimer).Failed, again: 1,
 			want: []time.Duration{9 * second, 18 * second},
 		},
 		{
 			name: "a failure restarts the pause", first: second, last: 8 * second,
-			do: func(timer *Timer) {
+			do: func(timer *retryTimer) {
 				timer.Failed()
 				time.Sleep(second / 2)
 				timer.Failed()
@@ -42,14 +42,14 @@ func TestTimer(t *testing.T) {
 		},
 		{
 			name: "a success ends the pause", first: second, last: 8 * second,
-			do: func(timer *Timer) {
+			do: func(timer *retryTimer) {
 				timer.Failed()
 				timer.Succeeded()
 			},
 		},
 		{
 			name: "after a success the first pause comes again", first: second, last: 8 * second,
-			do: func(timer *Timer) {
+			do: func(timer *retryTimer) {
 				timer.Failed()
 				timer.Failed()
 				timer.Succeeded()
@@ -59,7 +59,7 @@ func TestTimer(t *testing.T) {
 		},
 		{
 			name: "nothing after the end", first: second, last: 8 * second,
-			do: func(timer *Timer) {
+			do: func(timer *retryTimer) {
 				timer.Failed()
 				timer.Stop()
 				timer.Failed()
@@ -67,7 +67,7 @@ func TestTimer(t *testing.T) {
 		},
 		{
 			name: "the end without a failure", first: second, last: 8 * second,
-			do: func(timer *Timer) {
+			do: func(timer *retryTimer) {
 				timer.Succeeded()
 				timer.Stop()
 				timer.Stop()
@@ -79,8 +79,8 @@ func TestTimer(t *testing.T) {
 				began := time.Now()
 				var called []time.Duration
 				var mu sync.Mutex // the owner's lock
-				var timer *Timer
-				timer = New(tt.first, tt.last, func() {
+				var timer *retryTimer
+				timer = newRetryTimer(tt.first, tt.last, func() {
 					mu.Lock()
 					defer mu.Unlock()
 					if called = append(called, time.Since(began)); len(called) <= tt.again {

@@ -1,4 +1,4 @@
-package periodic
+package chores
 
 import (
 	"sync"
@@ -11,7 +11,7 @@ func TestRunsAtEveryInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []time.Duration
 		began := time.Now()
-		stop := Run(time.Second, nil, func() { ran = append(ran, time.Since(began)) })
+		stop := Every(time.Second, nil, func() { ran = append(ran, time.Since(began)) })
 		time.Sleep(3*time.Second + 1)
 		var all sync.WaitGroup
 		for range 3 {
@@ -28,7 +28,7 @@ func TestRunsAtEveryInterval(t *testing.T) {
 func TestClosingEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closing := make(chan struct{})
-		stop := Run(time.Second, closing, func() { t.Error("it ran") })
+		stop := Every(time.Second, closing, func() { t.Error("it ran") })
 		close(closing)
 		synctest.Wait()
 		time.Sleep(time.Minute)
@@ -39,7 +39,7 @@ func TestClosingEndsIt(t *testing.T) {
 func TestStopWaitsForWorkUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
-		stop := Run(time.Second, nil, func() {
+		stop := Every(time.Second, nil, func() {
 			time.Sleep(time.Minute)
 			ended = true
 		})
