@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
@@ -18,6 +17,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/unsaved"
+	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -366,7 +366,7 @@ func (cfg *Config) validate() error {
 // errors, too. With an error the Config is zero.
 func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
-	err := configfile.Decode(r, &cfg)
+	err := yamlfile.DecodeConfig(r, &cfg)
 	if err == nil {
 		_, err = settings.ParseBackend(cfg.Backend)
 	}

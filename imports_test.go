@@ -162,15 +162,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
-	"internal/yamlstate": {
+	"internal/yamlfile": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
-		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
-		modulePath + "/money",
-	},
-	"internal/yamldoc": {modulePath + "/internal/errtext", "gopkg.in/yaml.v3"},
-	"internal/configfile": {
-		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
-		modulePath + "/money", // in its tests
+		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/money", "gopkg.in/yaml.v3",
 	},
 	"internal/jsonscan": {},
 	"internal/sse":      {},

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"encoding/base64"
@@ -9,9 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// scan reads the layout that Encode and yaml.Marshal write: block style, one key or item a line,
-// any consistent indentation. It exists because the YAML library takes seconds and gigabytes for
-// a million entries. It is strict: at anything else it gives up, and parse decides whether the
+// scan reads the layout that EncodeState and yaml.Marshal write: block style, one key or item a
+// line, any consistent indentation. It exists because the YAML library takes seconds and gigabytes
+// for a million entries. It is strict: at anything else it gives up, and parse decides whether the
 // file is wrong or merely of another layout. parse reads every file that scan accepts in the same
 // way, unless it finds it too large or too dense.
 func scan(r io.Reader) (*state.Snapshot, error) {

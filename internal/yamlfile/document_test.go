@@ -1,12 +1,10 @@
 // Documents: how many a text may hold, and how many elements.
 
-package yamldoc_test
+package yamlfile
 
 import (
 	"strings"
 	"testing"
-
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 func TestParse(t *testing.T) {
@@ -22,7 +20,7 @@ func TestParse(t *testing.T) {
 		"lines that are few": {text: strings.Repeat("\n", 8192) + "a", root: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, err := yamldoc.Parse([]byte(c.text))
+			n, err := parseDocument([]byte(c.text))
 			switch {
 			case c.fails != "":
 				if err == nil || !strings.Contains(err.Error(), c.fails) {

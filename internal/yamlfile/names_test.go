@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"bytes"
@@ -38,10 +38,10 @@ func TestKeepsEveryModelName(t *testing.T) {
 		t.Fatal("a name is there twice")
 	}
 	var file bytes.Buffer
-	if err := Encode(&file, want, now); err != nil {
+	if err := EncodeState(&file, want, now); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Decode(bytes.NewReader(file.Bytes()))
+	got, err := DecodeState(bytes.NewReader(file.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"maps"
@@ -7,7 +7,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // A file has pools in the section poolsKey, by their names: their members and their quotas. What
@@ -120,7 +119,7 @@ func (b snapshotBuilder) pool(pool string, n *yaml.Node) error {
 		has = true
 		return true, eachItem(value, func(item *yaml.Node) error {
 			if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!str" {
-				return yamldoc.WrongType(item, "a text")
+				return wrongType(item, "a text")
 			}
 			members = append(members, item.Value)
 			return nil

@@ -1,4 +1,4 @@
-package yamldoc
+package yamlfile
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
 
-// IsNull reports whether a node is null, also by having no text.
-func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+// isNull reports whether a node is null, also by having no text.
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// CheckMarks refuses what no file of ours needs: an alias, an anchor, and a tag that the text
+// checkMarks refuses what no file of ours needs: an alias, an anchor, and a tag that the text
 // states, other than the allowed one ("" for none). It does not look at the nodes below.
-func CheckMarks(n *yaml.Node, allowed string) error {
+func checkMarks(n *yaml.Node, allowed string) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return fmt.Errorf("an alias *%s", errtext.Clip(n.Value))
@@ -25,8 +25,8 @@ func CheckMarks(n *yaml.Node, allowed string) error {
 	return nil
 }
 
-// WrongType returns the error of a node that is not what is wanted, such as "a list".
-func WrongType(n *yaml.Node, want string) error {
+// wrongType returns the error of a node that is not what is wanted, such as "a list".
+func wrongType(n *yaml.Node, want string) error {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return fmt.Errorf("a map is not %s", want)

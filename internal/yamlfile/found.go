@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"fmt"
@@ -97,7 +97,7 @@ func checkTold(is int64, err error) error {
 	return err
 }
 
-// integer reads a number as Encode writes it.
+// integer reads a number as EncodeState writes it.
 func (p *lineScanner) integer(key string, into *int64) error {
 	text, err := p.value(key)
 	if err != nil {

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"bufio"
@@ -15,10 +15,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Encode writes a snapshot between firstLine and lastLine, with the keys and the indentation that
-// yaml.Marshal would give it. It writes the text itself because marshalling 100,000 entries takes
-// half a second and a gigabyte. Times after now are written as now.
-func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
+// EncodeState writes a snapshot between firstLine and lastLine, with the keys and the indentation
+// that yaml.Marshal would give it. It writes the text itself because marshalling 100,000 entries
+// takes half a second and a gigabyte. Times after now are written as now.
+func EncodeState(to io.Writer, s *state.Snapshot, now time.Time) error {
 	w := &encoder{out: bufio.NewWriterSize(to, 1<<18), now: now}
 	models, pools := split(s)
 	w.buf = append(w.buf, firstLine...)

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // snapshotBuilder makes a snapshot of the nodes of a document.
@@ -141,22 +140,22 @@ func (b snapshotBuilder) answers(model string, n *yaml.Node) error {
 
 // rowOf reads numbers in one line.
 func rowOf(n *yaml.Node) (state.Row, error) {
-	if yamldoc.IsNull(n) {
+	if isNull(n) {
 		return nil, nil
 	}
 	if n.Kind != yaml.ScalarNode {
-		return nil, yamldoc.WrongType(n, "a row of integers")
+		return nil, wrongType(n, "a row of integers")
 	}
 	row, err := state.ParseRow(n.Value)
 	if err != nil {
-		return nil, yamldoc.WrongType(n, fmt.Sprintf("a row of at most %d integers", state.MostErrors))
+		return nil, wrongType(n, fmt.Sprintf("a row of at most %d integers", state.MostErrors))
 	}
 	return row, nil
 }
 
 func tokenEntryOf(n *yaml.Node) (e state.Token, err error) {
-	if yamldoc.IsNull(n) {
-		return e, yamldoc.WrongType(n, "a map")
+	if isNull(n) {
+		return e, wrongType(n, "a map")
 	}
 	err = eachField(n, func(key string, value *yaml.Node) (err error) {
 		switch key {
@@ -189,14 +188,14 @@ func countOf(n *yaml.Node) (int, error) {
 func integerOf(n *yaml.Node, bits int) (int64, error) {
 	digits := strings.TrimLeft(n.Value, "+-")
 	if n.Kind != yaml.ScalarNode || n.Style != 0 || len(digits) > 1 && digits[0] == '0' {
-		return 0, yamldoc.WrongType(n, "an integer")
+		return 0, wrongType(n, "an integer")
 	}
 	v, err := strconv.ParseInt(n.Value, 10, bits)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%q is out of range", errtext.Clip(n.Value))
 	case err != nil:
-		return 0, yamldoc.WrongType(n, "an integer")
+		return 0, wrongType(n, "an integer")
 	}
 	return v, nil
 }
@@ -209,13 +208,13 @@ func timeOf(n *yaml.Node) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, yamldoc.WrongType(n, "a time of RFC 3339")
+	return time.Time{}, wrongType(n, "a time of RFC 3339")
 }
 
 // zoneOf reads the name of a time zone.
 func zoneOf(n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		return "", yamldoc.WrongType(n, "a text")
+		return "", wrongType(n, "a text")
 	}
 	_, err := clock.LoadZone(n.Value)
 	return n.Value, err
@@ -224,7 +223,7 @@ func zoneOf(n *yaml.Node) (string, error) {
 // causeOf reads the cause of a cooldown. Whoever keeps it decides which causes there may be.
 func causeOf(n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		return "", yamldoc.WrongType(n, "a text")
+		return "", wrongType(n, "a text")
 	}
 	return n.Value, nil
 }
@@ -235,7 +234,7 @@ func burstOf(n *yaml.Node) (time.Duration, error) {
 	d, err := time.ParseDuration(n.Value)
 	switch {
 	case n.Kind != yaml.ScalarNode || err != nil:
-		return 0, yamldoc.WrongType(n, "a duration, as 10s")
+		return 0, wrongType(n, "a duration, as 10s")
 	case d < 0:
 		return 0, fmt.Errorf("%v is negative", d)
 	}

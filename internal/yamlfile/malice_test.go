@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"fmt"
@@ -107,7 +107,7 @@ func TestMaliceIsCheap(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		_, err := Decode(strings.NewReader(test.content))
+		_, err := DecodeState(strings.NewReader(test.content))
 		took := time.Since(start)
 		runtime.ReadMemStats(&after)
 		allocated := after.TotalAlloc - before.TotalAlloc

@@ -1,6 +1,6 @@
 // Amounts of package money: a file may say $12.50 and 12.50.
 
-package configfile_test
+package yamlfile
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -34,7 +33,7 @@ func TestDecodeMoney(t *testing.T) {
 	} {
 		document := "max_spend_per_day: " + text
 		got := spending{Day: money.Cent}
-		if err := configfile.Decode(strings.NewReader(document), &got); err != nil || got.Day != want {
+		if err := DecodeConfig(strings.NewReader(document), &got); err != nil || got.Day != want {
 			t.Errorf("%s: %v, %v, want %v", document, got.Day, err, want)
 		}
 		var plain spending // by the YAML library alone, for which null is zero
@@ -52,7 +51,7 @@ func TestDecodeMoney(t *testing.T) {
 		"[1]":       `line 1: max_spend_per_day: a list is not a text`,
 	} {
 		got := spending{Day: money.Cent}
-		err := configfile.Decode(strings.NewReader("max_spend_per_day: "+text), &got)
+		err := DecodeConfig(strings.NewReader("max_spend_per_day: "+text), &got)
 		if err == nil || err.Error() != want || got.Day != money.Cent {
 			t.Errorf("%s: %v, %v, want %s", text, got.Day, err, want)
 		}
@@ -72,7 +71,7 @@ func TestDecodeMoneyWritten(t *testing.T) {
 		t.Errorf("wrote %v\n%s", err, text)
 	}
 	var got spending
-	if err := configfile.Decode(strings.NewReader(document), &got); err != nil || got.Day != want.Day ||
+	if err := DecodeConfig(strings.NewReader(document), &got); err != nil || got.Day != want.Day ||
 		len(got.Prices) != 2 || got.Prices["m"] != want.Prices["m"] || got.Prices["n"] != want.Prices["n"] {
 		t.Errorf("read %+v, %v", got, err)
 	}

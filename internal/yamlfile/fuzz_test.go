@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // seeds are files of every layout, good and bad.
@@ -56,7 +55,7 @@ func FuzzScanAgreesWithParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		scanned, err := scan(bytes.NewReader(data))
-		if err != nil || len(data) > maxForeign || yamldoc.TooDense(data) {
+		if err != nil || len(data) > maxForeign || tooDense(data) {
 			return
 		}
 		parsed, err := parse(data)
@@ -89,7 +88,7 @@ func FuzzModelName(f *testing.F) {
 			},
 		}
 		var file bytes.Buffer
-		if err := Encode(&file, s, time.Now()); err != nil {
+		if err := EncodeState(&file, s, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		scanned, err := scan(bytes.NewReader(file.Bytes()))
@@ -99,7 +98,7 @@ func FuzzModelName(f *testing.F) {
 		if diff := differs(s, scanned); diff != "" {
 			t.Errorf("scan: %s:\n%s", diff, file.Bytes())
 		}
-		if file.Len() > maxForeign || yamldoc.TooDense(file.Bytes()) {
+		if file.Len() > maxForeign || tooDense(file.Bytes()) {
 			return
 		}
 		parsed, err := parse(file.Bytes())

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"errors"
@@ -12,14 +12,14 @@ import (
 )
 
 // maxForeign is the largest state file, in bytes, that is read in another layout than that of
-// Encode. It bounds what a hostile file costs; in the layout of Encode only the size of the
-// file does.
+// EncodeState. It bounds what a hostile file costs; in the layout of EncodeState only the size of
+// the file does.
 const maxForeign = 1 << 20
 
-// ReadFile reads the state file at path; nil where there is none. The error wraps
+// ReadState reads the state file at path; nil where there is none. The error wraps
 // state.ErrCorrupt when the file cannot be read for one, and state.ErrInvalidQuota too when a
 // limit is no integer of zero or more or a zone is unknown. It is safe for concurrent use.
-func ReadFile(path string) (*state.Snapshot, error) {
+func ReadState(path string) (*state.Snapshot, error) {
 	s, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -45,12 +45,12 @@ func readFile(path string) (*state.Snapshot, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return Decode(f)
+	return DecodeState(f)
 }
 
-// Decode reads the layout of Encode line by line, and any other by way of the YAML library. It
-// refuses a file that was cut off. The snapshot is nil where there is an error.
-func Decode(f io.ReadSeeker) (*state.Snapshot, error) {
+// DecodeState reads the layout of EncodeState line by line, and any other by way of the YAML
+// library. It refuses a file that was cut off. The snapshot is nil where there is an error.
+func DecodeState(f io.ReadSeeker) (*state.Snapshot, error) {
 	if err := checkWhole(f); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"bufio"
@@ -168,7 +168,7 @@ func textOf(text []byte) (string, error) {
 	return unquote(string(text))
 }
 
-// burst reads a duration as Encode writes it.
+// burst reads a duration as EncodeState writes it.
 func (p *lineScanner) burst(key string, into *time.Duration) error {
 	text, err := p.value(key)
 	if err != nil {
@@ -182,7 +182,7 @@ func (p *lineScanner) burst(key string, into *time.Duration) error {
 	return p.next()
 }
 
-// row reads numbers as Encode writes them.
+// row reads numbers as EncodeState writes them.
 func (p *lineScanner) row(key string, into *state.Row) error {
 	text, err := p.value(key)
 	if err != nil {

@@ -1,7 +1,4 @@
-// Package yamldoc parses a text that holds one YAML document, within limits that keep a hostile
-// text from costing more than it should, and says what is wrong with a node. internal/yamlstate and
-// internal/configfile read its nodes.
-package yamldoc
+package yamlfile
 
 import (
 	"bytes"
@@ -11,11 +8,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Parse returns the root of the only document in data, nil if there is none. The error of the
-// YAML library names the line. The caller bounds the size of data, and checks the nodes: anchors,
-// aliases, tags and duplicate keys are still there.
-func Parse(data []byte) (*yaml.Node, error) {
-	if TooDense(data) {
+// parseDocument returns the root of the only document in data, nil if there is none. The error of
+// the YAML library names the line. The caller bounds the size of data, and checks the nodes:
+// anchors, aliases, tags and duplicate keys are still there.
+func parseDocument(data []byte) (*yaml.Node, error) {
+	if tooDense(data) {
 		return nil, errors.New("too many elements for its size")
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -32,10 +29,10 @@ func Parse(data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// TooDense reports whether a document has far more elements than a file of ours of its size has:
+// tooDense reports whether a document has far more elements than a file of ours of its size has:
 // more than one in 16 bytes. The library allocates up to a kilobyte for each, before anyone can
 // look at it.
-func TooDense(data []byte) bool {
+func tooDense(data []byte) bool {
 	elements := 0
 	for _, mark := range []string{",", "[", "{", "?", "#", "- ", "-\t", "\n", "\r", "\u0085", "\u2028", "\u2029"} {
 		elements += bytes.Count(data, []byte(mark))

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -74,13 +73,13 @@ func (b snapshotBuilder) spend(model string, n *yaml.Node) error {
 
 // amountOf reads an amount of dollars.
 func amountOf(n *yaml.Node) (money.Amount, error) {
-	if n.Kind != yaml.ScalarNode || yamldoc.IsNull(n) {
-		return 0, yamldoc.WrongType(n, "an amount, as $12.50")
+	if n.Kind != yaml.ScalarNode || isNull(n) {
+		return 0, wrongType(n, "an amount, as $12.50")
 	}
 	a, err := money.Parse(n.Value)
 	switch {
 	case err != nil:
-		return 0, yamldoc.WrongType(n, "an amount, as $12.50")
+		return 0, wrongType(n, "an amount, as $12.50")
 	case a < 0:
 		return 0, fmt.Errorf("%s is negative", errtext.Clip(n.Value))
 	}
@@ -114,7 +113,7 @@ func (p *lineScanner) spend(snapshot *state.Snapshot, model string, indent int) 
 	return err
 }
 
-// amount reads an amount as Encode writes it.
+// amount reads an amount as EncodeState writes it.
 func (p *lineScanner) amount(key string, into *money.Amount) error {
 	text, err := p.value(key)
 	if err != nil {

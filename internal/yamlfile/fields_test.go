@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"bytes"
@@ -150,7 +150,7 @@ found:
         at: 9223372036854775807
 ` + lastLine + "\n"
 		var file bytes.Buffer
-		if err := Encode(&file, s, now); err != nil {
+		if err := EncodeState(&file, s, now); err != nil {
 			t.Fatal(err)
 		}
 		if got := file.String(); got != strings.Replace(want, "not used", `"not used"`, 1) {
@@ -163,7 +163,7 @@ found:
 func TestYAMLReadsEveryField(t *testing.T) {
 	s := everyField(time.Now())
 	var file bytes.Buffer
-	if err := Encode(&file, s, time.Now()); err != nil {
+	if err := EncodeState(&file, s, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	scanned, err := scan(bytes.NewReader(file.Bytes()))
@@ -198,7 +198,7 @@ func TestYAMLWritesWhatItReads(t *testing.T) {
 		DayTokens: -1,
 	}
 	var file bytes.Buffer
-	if err := Encode(&file, s, now); err != nil {
+	if err := EncodeState(&file, s, now); err != nil {
 		t.Fatal(err)
 	}
 	got, err := scan(&file)
@@ -220,7 +220,7 @@ func TestYAMLWithoutCooldownsIsAsBefore(t *testing.T) {
 	s := state.NewSnapshot()
 	s.Quotas["m"] = state.Quota{MaxRPM: 1}
 	var file bytes.Buffer
-	if err := Encode(&file, s, time.Now()); err != nil {
+	if err := EncodeState(&file, s, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if want := firstLine + "\nquotas:\n    m:\n        max_rpm: 1\n        max_tpm: 0\n        max_rpd: 0\nstate: {}\n" + lastLine + "\n"; file.String() != want {

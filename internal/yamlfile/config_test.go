@@ -1,6 +1,6 @@
-// Decode: every kind of field, and what is refused with which words.
+// DecodeConfig: every kind of field, and what is refused with which words.
 
-package configfile_test
+package yamlfile
 
 import (
 	"errors"
@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/configfile"
 )
 
 type name string
@@ -68,7 +66,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			var got config
-			if err := configfile.Decode(strings.NewReader(c.text), &got); err != nil || !reflect.DeepEqual(got, c.want) {
+			if err := DecodeConfig(strings.NewReader(c.text), &got); err != nil || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, %v\nwant %+v", got, err, c.want)
 			}
 		})
@@ -126,7 +124,7 @@ func TestDecodeRefuses(t *testing.T) {
 		strings.Repeat(" ", 1<<20) + "#":       "larger than 1048576 bytes",
 	} {
 		var got config
-		err := configfile.Decode(strings.NewReader(text), &got)
+		err := DecodeConfig(strings.NewReader(text), &got)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.60q: got %v, want %s", text, err, want)
 		}
@@ -135,16 +133,16 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestDecodeReadsToTheEnd(t *testing.T) {
 	broken := errors.New("broken pipe")
-	if err := configfile.Decode(iotest.ErrReader(broken), new(config)); !errors.Is(err, broken) {
+	if err := DecodeConfig(iotest.ErrReader(broken), new(config)); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	var got config
 	r := iotest.OneByteReader(strings.NewReader("text: a\n#" + strings.Repeat("x", 1<<20-9)))
-	if err := configfile.Decode(r, &got); err != nil || got.Text != "a" {
+	if err := DecodeConfig(r, &got); err != nil || got.Text != "a" {
 		t.Errorf("a text of exactly 1 MiB: got %+v, %v", got, err)
 	}
 	endless := io.MultiReader(strings.NewReader("text: a\n#"), endlessSpaces{})
-	if err := configfile.Decode(endless, new(config)); err == nil {
+	if err := DecodeConfig(endless, new(config)); err == nil {
 		t.Error("no error for a text without an end")
 	}
 }
@@ -168,7 +166,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got config
-		if err := configfile.Decode(strings.NewReader(string(data)), &got); err != nil {
+		if err := DecodeConfig(strings.NewReader(string(data)), &got); err != nil {
 			if text := err.Error(); text == "" || len(text) > 2000 {
 				t.Errorf("%d bytes of error: %.100q", len(text), text)
 			}

@@ -1,12 +1,8 @@
 // Nodes: what a node may carry beside its value, and what it is not.
 
-package yamldoc_test
+package yamlfile
 
-import (
-	"testing"
-
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
-)
+import "testing"
 
 func TestCheckMarks(t *testing.T) {
 	for _, c := range []struct{ text, allowed, want string }{
@@ -20,23 +16,23 @@ func TestCheckMarks(t *testing.T) {
 		{"!!str 1", "!!binary", `a tag "!!str"`},
 		{"[&x a]", "", ""}, // of the node alone
 	} {
-		n, err := yamldoc.Parse([]byte(c.text))
+		n, err := parseDocument([]byte(c.text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		if err := yamldoc.CheckMarks(n, c.allowed); err != nil {
+		if err := checkMarks(n, c.allowed); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
 			t.Errorf("%q with the tag %q: %q, want %q", c.text, c.allowed, got, c.want)
 		}
 	}
-	n, err := yamldoc.Parse([]byte("[&x a, *x]"))
+	n, err := parseDocument([]byte("[&x a, *x]"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := yamldoc.CheckMarks(n.Content[1], ""); err == nil || err.Error() != "an alias *x" {
+	if err := checkMarks(n.Content[1], ""); err == nil || err.Error() != "an alias *x" {
 		t.Errorf("of an alias: %v", err)
 	}
 }
@@ -47,11 +43,11 @@ func TestWrongType(t *testing.T) {
 		"[a]":    "a list is not a number",
 		"a b":    `"a b" is not a number`,
 	} {
-		n, err := yamldoc.Parse([]byte(text))
+		n, err := parseDocument([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := yamldoc.WrongType(n, "a number").Error(); got != want {
+		if got := wrongType(n, "a number").Error(); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -61,11 +57,11 @@ func TestIsNull(t *testing.T) {
 	for text, want := range map[string]bool{
 		"null": true, "~": true, "''": false, "[]": false, "{}": false, "0": false, "!!null x": true,
 	} {
-		n, err := yamldoc.Parse([]byte(text))
+		n, err := parseDocument([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := yamldoc.IsNull(n); got != want {
+		if got := isNull(n); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)
 		}
 	}

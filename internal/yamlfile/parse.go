@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"encoding/base64"
@@ -9,7 +9,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // parse reads any layout of at most maxForeign bytes. It goes by way of
@@ -17,7 +16,7 @@ import (
 // all keys of a map with each other, turns 1.5 into 1, and ignores a second
 // document.
 func parse(data []byte) (*state.Snapshot, error) {
-	root, err := yamldoc.Parse(data)
+	root, err := parseDocument(data)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +48,7 @@ func parse(data []byte) (*state.Snapshot, error) {
 // checkNode refuses constructs that only a hostile state file has: anchors, aliases, tags, merge
 // keys and duplicate keys, anywhere.
 func checkNode(n *yaml.Node) error {
-	if err := yamldoc.CheckMarks(n, ""); err != nil {
+	if err := checkMarks(n, ""); err != nil {
 		return err
 	}
 	if n.Kind == yaml.MappingNode {
@@ -107,11 +106,11 @@ func keyName(n *yaml.Node) (string, error) {
 // eachField visits the fields of a map that checkNode has passed. Null is an
 // empty map.
 func eachField(n *yaml.Node, visit func(key string, value *yaml.Node) error) error {
-	if yamldoc.IsNull(n) {
+	if isNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		return yamldoc.WrongType(n, "a map")
+		return wrongType(n, "a map")
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, err := keyName(n.Content[i])
@@ -126,11 +125,11 @@ func eachField(n *yaml.Node, visit func(key string, value *yaml.Node) error) err
 }
 
 func eachItem(n *yaml.Node, visit func(*yaml.Node) error) error {
-	if yamldoc.IsNull(n) {
+	if isNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {
-		return yamldoc.WrongType(n, "a list")
+		return wrongType(n, "a list")
 	}
 	for i, item := range n.Content {
 		if err := visit(item); err != nil {

@@ -1,7 +1,4 @@
-// Package configfile reads a configuration from YAML into a struct with yaml tags, and refuses
-// what the YAML library would pass over: unknown keys, numbers without a unit for durations,
-// values of another type. ReadConfig of the limiter uses it.
-package configfile
+package yamlfile
 
 import (
 	"encoding"
@@ -17,27 +14,28 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
-	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
-// MaxSize is how many bytes a configuration may have.
-const MaxSize = 1 << 20
+// maxConfig is how many bytes a configuration may have.
+const maxConfig = 1 << 20
 
-// Decode reads the YAML document of r into the struct that into points to. Null and what the
-// document does not name stay as they are. An error names the line, the key and the value.
+// DecodeConfig reads the YAML document of r into the struct that into points to, and refuses
+// what the YAML library would pass over: unknown keys, numbers without a unit for durations, values
+// of another type. Null and what the document does not name stay as they are. An error names the
+// line, the key and the value.
 //
 // The exported fields of the struct and of the structs within have a yaml tag, a name or "-". They
 // are texts, booleans, integers, durations (as "250ms"), structs, lists, maps with texts as keys,
 // or implement [encoding.TextUnmarshaler].
-func Decode(r io.Reader, into any) error {
-	data, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+func DecodeConfig(r io.Reader, into any) error {
+	data, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
 		return err
 	}
-	if len(data) > MaxSize {
-		return fmt.Errorf("larger than %d bytes", MaxSize)
+	if len(data) > maxConfig {
+		return fmt.Errorf("larger than %d bytes", maxConfig)
 	}
-	root, err := yamldoc.Parse(data)
+	root, err := parseDocument(data)
 	if err != nil {
 		return errtext.Printable(err)
 	}
@@ -49,17 +47,17 @@ func Decode(r io.Reader, into any) error {
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// binaryTag is the only tag that a configuration may have: the YAML library writes what is no UTF-8
-// in base64.
-const binaryTag = "!!binary"
+// binaryOnly is the only tag that a configuration may have: the YAML library writes what is no
+// UTF-8 in base64.
+const binaryOnly = "!!binary"
 
 // decode sets v to the value of a node. The path says where the node is, as in quotas.m.max_rpm.
 func decode(n *yaml.Node, v reflect.Value, path string) error {
-	err := yamldoc.CheckMarks(n, binaryTag)
+	err := checkMarks(n, binaryOnly)
 	switch {
 	case err != nil:
 		return inNode(n, path, err)
-	case yamldoc.IsNull(n):
+	case isNull(n):
 		return nil
 	}
 	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -101,12 +99,12 @@ func decodeMap(n *yaml.Node, v reflect.Value, path string) error {
 
 func decodeSlice(n *yaml.Node, v reflect.Value, path string) error {
 	if n.Kind != yaml.SequenceNode {
-		return inNode(n, path, yamldoc.WrongType(n, "a list"))
+		return inNode(n, path, wrongType(n, "a list"))
 	}
 	made := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if yamldoc.IsNull(item) {
+		if isNull(item) {
 			return inNode(item, at, errors.New("empty"))
 		}
 		if err := decode(item, made.Index(i), at); err != nil {
@@ -122,7 +120,7 @@ func decodeScalar(n *yaml.Node, v reflect.Value) error {
 	case v.Type() == durationType:
 		d, err := time.ParseDuration(n.Value)
 		if err != nil || n.Kind != yaml.ScalarNode {
-			return yamldoc.WrongType(n, "a duration with its unit, such as 250ms")
+			return wrongType(n, "a duration with its unit, such as 250ms")
 		}
 		v.SetInt(int64(d))
 	case v.Kind() == reflect.String:
@@ -132,7 +130,7 @@ func decodeScalar(n *yaml.Node, v reflect.Value) error {
 		})
 	case v.Kind() == reflect.Bool:
 		if n.ShortTag() != "!!bool" {
-			return yamldoc.WrongType(n, "true or false")
+			return wrongType(n, "true or false")
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
 	case v.CanInt():
@@ -152,35 +150,35 @@ func decodeInt(n *yaml.Node, v reflect.Value) error {
 	case errors.Is(err, strconv.ErrRange) && n.Kind == yaml.ScalarNode:
 		return fmt.Errorf("%q is out of range", errtext.Clip(n.Value))
 	case err != nil || n.ShortTag() != "!!int" || len(digits) > 1 && digits[0] == '0':
-		return yamldoc.WrongType(n, "an integer")
+		return wrongType(n, "an integer")
 	}
 	v.SetInt(i)
 	return nil
 }
 
 func decodeText(n *yaml.Node, set func([]byte) error) error {
-	text, err := textOf(n)
+	text, err := scalarText(n)
 	if err != nil {
 		return err
 	}
 	return set([]byte(text))
 }
 
-// textOf returns the text of a scalar. A number or a boolean is the text that it looks like, so
+// scalarText returns the text of a scalar. A number or a boolean is the text that it looks like, so
 // that a tier may be written as 1; so is "<<", because there are no aliases to merge.
-func textOf(n *yaml.Node) (string, error) {
-	if err := yamldoc.CheckMarks(n, binaryTag); err != nil {
+func scalarText(n *yaml.Node) (string, error) {
+	if err := checkMarks(n, binaryOnly); err != nil {
 		return "", err
 	}
 	switch tag := n.ShortTag(); {
 	case n.Kind != yaml.ScalarNode:
-		return "", yamldoc.WrongType(n, "a text")
+		return "", wrongType(n, "a text")
 	case tag == "!!null":
 		return "", fmt.Errorf("%q is not a text; write it in quotes", n.Value)
-	case tag == binaryTag:
+	case tag == binaryOnly:
 		text, err := base64.StdEncoding.DecodeString(n.Value)
 		if err != nil {
-			return "", yamldoc.WrongType(n, "base64")
+			return "", wrongType(n, "base64")
 		}
 		return string(text), nil
 	}
@@ -209,12 +207,12 @@ type entry struct {
 // eachEntry visits the entries of a map, and refuses a key that comes twice.
 func eachEntry(n *yaml.Node, path string, visit func(entry) error) error {
 	if n.Kind != yaml.MappingNode {
-		return inNode(n, path, yamldoc.WrongType(n, "a map"))
+		return inNode(n, path, wrongType(n, "a map"))
 	}
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
-		name, err := textOf(key)
+		name, err := scalarText(key)
 		at := join(path, name)
 		switch {
 		case err != nil:

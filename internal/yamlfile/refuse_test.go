@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
-// refusals are files that ReadFile refuses, with the error's text behind the path of the file.
+// refusals are files that ReadState refuses, with the error's text behind the path of the file.
 var refusals = []struct{ name, content, text string }{
 	// Of the wrong type.
 	{"a fraction for a limit", "quotas:\n  m:\n    max_rpm: 1.5\n", `quotas.m.max_rpm: invalid quota: "1.5" is not an integer`},
@@ -190,7 +190,7 @@ func TestErrorsAreShortAndPlain(t *testing.T) {
 	})
 }
 
-// A large file is read in the layout of Encode alone, and the error says where it departs from
+// A large file is read in the layout of EncodeState alone, and the error says where it departs from
 // that.
 func TestRefusesLargeFilesOfOtherLayouts(t *testing.T) {
 	long := "state:\n  m:\n    requests:\n" + strings.Repeat("      - 2026-02-20T14:32:01.123456789Z\n", 40_000)
@@ -230,10 +230,10 @@ func write(t *testing.T, content string) (path string) {
 	return path
 }
 
-// refused has ReadFile refuse a file, checks what is so of each error, and returns it.
+// refused has ReadState refuse a file, checks what is so of each error, and returns it.
 func refused(t *testing.T, path string) error {
 	t.Helper()
-	s, err := ReadFile(path)
+	s, err := ReadState(path)
 	if s != nil || !errors.Is(err, state.ErrCorrupt) {
 		t.Fatalf("ReadFile = %v, %v, want ErrCorrupt", s, err)
 	}

@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"fmt"
@@ -54,7 +54,7 @@ func TestSampleLoadsInEveryLayout(t *testing.T) {
 	}
 	for name, content := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, err := Decode(strings.NewReader(content))
+			s, err := DecodeState(strings.NewReader(content))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestPartialFilesLoad(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s, err := Decode(strings.NewReader(test.content))
+			s, err := DecodeState(strings.NewReader(test.content))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestLargeFileMayHaveComments(t *testing.T) {
 	for b.Len() < 2<<20 {
 		b.WriteString("      - 2026-02-20T14:32:01.123456789Z\n  # another\n")
 	}
-	s, err := Decode(strings.NewReader(b.String()))
+	s, err := DecodeState(strings.NewReader(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

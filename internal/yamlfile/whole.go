@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ var (
 // checkWhole returns an error for a file that was cut off: an empty one, one that ends within
 // firstLine, and one with firstLine that does not end with lastLine. It does not matter which line
 // ends an editor has made of ours, but lastLine has to have one: so no beginning of a file of
-// Encode is taken for a whole one. Before firstLine a person may have put comments.
+// EncodeState is taken for a whole one. Before firstLine a person may have put comments.
 func checkWhole(f io.ReadSeeker) error {
 	head, err := io.ReadAll(io.LimitReader(f, maxAround))
 	if err != nil {

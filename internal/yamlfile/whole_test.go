@@ -1,4 +1,4 @@
-package yamlstate
+package yamlfile
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// No beginning of a file of Encode is read, with whichever line ends.
+// No beginning of a file of EncodeState is read, with whichever line ends.
 func TestNoBeginningIsWhole(t *testing.T) {
 	file, _ := encoded(t, everySection(time.Now()))
 	for name, whole := range map[string]string{
@@ -29,11 +29,11 @@ func TestNoBeginningIsWhole(t *testing.T) {
 		if strings.HasPrefix(whole, byteOrderMark) {
 			begin = -1 // no part of the mark is a file
 		}
-		if _, err := Decode(strings.NewReader(whole)); err != nil {
+		if _, err := DecodeState(strings.NewReader(whole)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for n := begin + 1; n < len(whole); n++ {
-			s, err := Decode(strings.NewReader(whole[:n]))
+			s, err := DecodeState(strings.NewReader(whole[:n]))
 			if s != nil || n > len(byteOrderMark) && !errors.Is(err, errCut) || err == nil {
 				t.Errorf("%s, cut after %d of %d bytes: %v", name, n, len(whole), err)
 			}
@@ -44,7 +44,7 @@ func TestNoBeginningIsWhole(t *testing.T) {
 // What follows the last line is white space, and of that no more than an editor would add.
 func TestTailIsBounded(t *testing.T) {
 	for spaces, want := range map[int]error{0: nil, 100: nil, maxAround: errCut} {
-		_, err := Decode(strings.NewReader(firstLine + "\nstate: {}\n" + lastLine + "\n" + strings.Repeat("\n", spaces)))
+		_, err := DecodeState(strings.NewReader(firstLine + "\nstate: {}\n" + lastLine + "\n" + strings.Repeat("\n", spaces)))
 		if !errors.Is(err, want) {
 			t.Errorf("%d more lines: %v, want %v", spaces, err, want)
 		}
@@ -74,7 +74,7 @@ func TestWholeFileIsRead(t *testing.T) {
 		"other keys":            firstLine + "\n" + content + "note: 5\n" + lastLine + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Decode(strings.NewReader(text))
+			s, err := DecodeState(strings.NewReader(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestFirstLineWithoutTheLast(t *testing.T) {
 		"a byte order mark alone":    "\ufeff",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Decode(strings.NewReader(text))
+			s, err := DecodeState(strings.NewReader(text))
 			if s != nil || err == nil || !strings.Contains(err.Error(), strconv.Quote(lastLine)) {
 				t.Errorf("%v, %v: the error does not tell what is missing", s, err)
 			}
@@ -127,7 +127,7 @@ func TestCutFilesOfVersionsBefore(t *testing.T) {
 	_, whole := encoded(t, want)
 	loaded := 0
 	for n := range len(whole) + 1 {
-		cut, err := Decode(strings.NewReader(whole[:n]))
+		cut, err := DecodeState(strings.NewReader(whole[:n]))
 		if err != nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func everySection(now time.Time) *state.Snapshot {
 func encoded(t *testing.T, s *state.Snapshot) (whole, content string) {
 	t.Helper()
 	var file bytes.Buffer
-	if err := Encode(&file, s, time.Now()); err != nil {
+	if err := EncodeState(&file, s, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	whole = file.String()
