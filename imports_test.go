@@ -76,9 +76,8 @@ var importRules = map[string][]string{
 		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money",
 	},
-	"internal/durationtext": {modulePath + "/internal/errtext"},
-	"internal/errtext":      {},
-	"internal/external":     {modulePath + "/internal/state"},
+	"internal/errtext":  {},
+	"internal/external": {modulePath + "/internal/state"},
 	"internal/reporter": {
 		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
 	},

@@ -8,7 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/policytext"
+	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
 
@@ -23,7 +23,7 @@ const (
 	UnknownDeny                       // it is denied for good, and so is one that nothing counts
 )
 
-var unknownPolicies = policytext.Words{Type: "UnknownPolicy", What: "unknown policy", Words: []string{"allow", "deny"}}
+var unknownPolicies = settings.PolicyWords{Type: "UnknownPolicy", What: "unknown policy", Words: []string{"allow", "deny"}}
 
 // String returns "allow" or "deny".
 func (p UnknownPolicy) String() string { return unknownPolicies.String(int(p)) }

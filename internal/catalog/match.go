@@ -1,5 +1,3 @@
-// Match: providers append dates, versions and tags to names, and put paths in front of them.
-
 package catalog
 
 import "strings"

@@ -1,13 +1,13 @@
-package policytext_test
+package settings_test
 
 import (
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/policytext"
+	"dappco.re/go/core/go-ratelimit/internal/settings"
 )
 
-func TestWords(t *testing.T) {
-	w := policytext.Words{Type: "P", What: "policy", Words: []string{"no", "yes"}}
+func TestPolicyWords(t *testing.T) {
+	w := settings.PolicyWords{Type: "P", What: "policy", Words: []string{"no", "yes"}}
 	for value, want := range map[int]string{0: "no", 1: "yes", 2: "P(2)", -1: "P(-1)"} {
 		if got := w.String(value); got != want {
 			t.Errorf("%d: %q, want %q", value, got, want)
