@@ -11,7 +11,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
-	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -297,7 +297,7 @@ func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 		learns:   cfg.LearnQuotas,
 		unknown:  cfg.Unknown,
 		tiers:    maps.Clone(cfg.Tiers),
-		reporter: reporter.New(cfg.OnError),
+		reporter: notice.NewReporter(cfg.OnError),
 		pricing:  catalog.NewPrices(cfg.Prices, cfg.Unpriced == UnpricedFree),
 	}
 	rl.teller = newTeller(rl, cfg.Events)

@@ -48,7 +48,7 @@ var importRules = map[string][]string{
 	"llmhttp": {
 		modulePath, modulePath + "/money",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
-		modulePath + "/internal/tokencount", modulePath + "/internal/callctx",
+		modulePath + "/internal/tokencount", modulePath + "/internal/notice",
 		modulePath + "/internal/test/fakeprovider", // in its tests
 		modulePath + "/internal/test/adaptivesim",  // in its tests
 	},
@@ -65,7 +65,7 @@ var importRules = map[string][]string{
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/chores": {
 		modulePath + "/debounce", modulePath + "/internal/clock",
-		modulePath + "/internal/reporter", // in its tests
+		modulePath + "/internal/notice", // in its tests
 	},
 	"internal/fairline": {modulePath + "/internal/wire"},
 	"internal/clock": {
@@ -78,10 +78,10 @@ var importRules = map[string][]string{
 	},
 	"internal/errtext":  {},
 	"internal/external": {modulePath + "/internal/state"},
-	"internal/reporter": {
+	"internal/demo":     {},
+	"internal/notice": {
 		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
 	},
-	"internal/demo":        {},
 	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":    {modulePath + "/internal/store/sqlitelog"},
 	"internal/catalog": {
@@ -133,7 +133,6 @@ var importRules = map[string][]string{
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/breaker": {},
-	"internal/sample":  {},
 	"internal/tally":   {},
 	"internal/tokens":  {},
 	"internal/unsaved": {
@@ -168,7 +167,6 @@ var importRules = map[string][]string{
 	"internal/jsonscan": {},
 	"internal/sse":      {},
 	"internal/ring":     {modulePath + "/internal/tokens"},
-	"internal/unknown":  {},
 	"internal/wire":     {},
 	"internal/deadline": {},
 	"internal/profile": {

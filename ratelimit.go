@@ -70,11 +70,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
-	"dappco.re/go/core/go-ratelimit/internal/unknown"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -167,15 +166,15 @@ type RateLimiter struct {
 	unknown UnknownPolicy       // Config.Unknown
 	tiers   map[Provider]string // Config.Tiers
 
-	unknownMet unknown.Models
-	uncounted  unknown.Paths
-	reporter   *reporter.Reporter // of Config.OnError; nil without it
-	teller     *teller            // of Config.Events; nil without it
-	margin     time.Duration      // Config.Margin
-	holdTTL    time.Duration      // Config.HoldTTL; 0 for never
-	maxQueue   int                // Config.MaxQueue; 0 for no bound
-	maxModels  int                // Config.MaxModels; 0 stands for the default
-	learns     bool               // Config.LearnQuotas
+	unknownMet notice.UnknownModels
+	uncounted  notice.UncountedPaths
+	reporter   *notice.Reporter // of Config.OnError; nil without it
+	teller     *teller          // of Config.Events; nil without it
+	margin     time.Duration    // Config.Margin
+	holdTTL    time.Duration    // Config.HoldTTL; 0 for never
+	maxQueue   int              // Config.MaxQueue; 0 for no bound
+	maxModels  int              // Config.MaxModels; 0 stands for the default
+	learns     bool             // Config.LearnQuotas
 }
 
 // background is the context of what no caller asks for.

@@ -8,8 +8,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
-	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
 
 // UnknownPolicy says what happens to a call of a model for which no quota stands: neither one of
@@ -127,7 +127,7 @@ func (rl *RateLimiter) judgeUnknownRLocked(r *engine.Request) {
 // ErrNeverFits and that error: the call must not be sent. It is safe for concurrent use.
 func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path, model string) error) error {
 	path, first := rl.uncounted.Meet(path)
-	model = unknown.Cut(model)
+	model = notice.CutName(model)
 	why := asError(path, model)
 	if first {
 		rl.reporter.ReportAs("uncounted "+path, why)
@@ -137,5 +137,5 @@ func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string,
 		return nil
 	}
 	d := Decision{Code: DecisionUnknownModel, Never: true, Model: model, Reason: why.Error()}
-	return &LimitError{Model: model, Decision: d, Err: &unknown.Refusal{Why: why, Never: ErrNeverFits}, op: "send"}
+	return &LimitError{Model: model, Decision: d, Err: &notice.UncountedRefusal{Why: why, Never: ErrNeverFits}, op: "send"}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/chores"
-	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 )
 
 var errDisk = errors.New("the disk is full")
@@ -30,7 +30,7 @@ func newOwner() *owner {
 	o := &owner{start: time.Now()}
 	o.saver = chores.NewSaver(chores.SaverOptions{
 		Delay: time.Second, MaxWait: 3 * time.Second, Storage: &o.storage, Save: o.save,
-		Report: reporter.New(func(err error) {
+		Report: notice.NewReporter(func(err error) {
 			o.storage.Lock() // which must not be held by the caller
 			defer o.storage.Unlock()
 			o.reported = append(o.reported, err)

@@ -1,8 +1,8 @@
-// Package reporter hands the errors of work in the background to the program, without a lock
-// and without waiting for it: one at a time, and no more often than the program can use. The
-// limiter's AutoPersist and Config.Shared report to Config.OnError by it, or to the log of the
-// program where there is none.
-package reporter
+// Package notice has what a limiter tells its program: errors of work in the background (Reporter),
+// samples of what comes in great numbers (Sampler, Storm), names that no quota and no path knows,
+// once a day (UnknownModels, UncountedPaths), and the context by which the events of a call find
+// each other (CallContext).
+package notice
 
 import (
 	"context"
@@ -21,15 +21,16 @@ import (
 
 // How long no other error of a kind is reported after one.
 const (
-	every    = time.Second
-	logEvery = time.Minute // in the log
+	reportEvery = time.Second
+	logEvery    = time.Minute // in the log
 
 	lastWords = 100 * time.Millisecond // that Stop leaves to a log
 )
 
-// Reporter calls a function with errors, one call at a time; of the errors that come meanwhile
-// it keeps the last of each kind. A nil Reporter reports nothing. All methods are safe for
-// concurrent use.
+// Reporter hands the errors of work in the background to a function, without a lock and without
+// waiting for it, one call at a time; of the errors that come meanwhile it keeps the last of each
+// kind. The limiter reports to Config.OnError by it, or to the log of the program where there is
+// none. A nil Reporter reports nothing. All methods are safe for concurrent use.
 type Reporter struct {
 	onError func(error)
 	logs    bool // errors have no kinds of their own, whose number nothing bounds
@@ -47,22 +48,22 @@ type Reporter struct {
 	again    *time.Timer // tries them once more; nil where there is none
 }
 
-// retry is the key by which deliver is told to try what was withheld.
-type retry struct{}
+// retryWithheld is the key by which deliver is told to try what was withheld.
+type retryWithheld struct{}
 
-// New returns a Reporter of a function. Nil stands for one that writes a warning to slog.Default,
-// once a minute for each kind of error.
-func New(onError func(error)) *Reporter {
-	r := &Reporter{onError: onError, every: every, last: make(map[any]time.Time), withheld: make(map[any]error)}
+// NewReporter returns a Reporter of a function. Nil stands for one that writes a warning to
+// slog.Default, once a minute for each kind of error.
+func NewReporter(onError func(error)) *Reporter {
+	r := &Reporter{onError: onError, every: reportEvery, last: make(map[any]time.Time), withheld: make(map[any]error)}
 	if onError == nil {
-		r.onError, r.logs, r.every = log, true, logEvery
+		r.onError, r.logs, r.every = logError, true, logEvery
 	}
 	r.errs = debounce.NewCoalescer(debounce.CoalescerOptions[error]{}, r.deliver)
 	return r
 }
 
-// log writes an error, which may name a model of any length, to the log of the program.
-func log(err error) {
+// logError writes an error, which may name a model of any length, to the log of the program.
+func logError(err error) {
 	slog.Warn("ratelimit: Config.OnError is not set", "error", errtext.Cut(err.Error(), 1000))
 }
 
@@ -87,8 +88,8 @@ func (r *Reporter) ReportAs(kind any, err error) {
 
 // deliver is the action of the coalescer, which calls it for one batch at a time.
 func (r *Reporter) deliver(errs map[any]error) {
-	if _, asked := errs[retry{}]; asked {
-		delete(errs, retry{})
+	if _, asked := errs[retryWithheld{}]; asked {
+		delete(errs, retryWithheld{})
 		for kind, err := range r.withheld {
 			if _, newer := errs[kind]; !newer {
 				errs[kind] = err
@@ -118,7 +119,7 @@ func (r *Reporter) deliver(errs map[any]error) {
 func (r *Reporter) withholdFor(wait time.Duration, kind any, err error) {
 	r.withheld[kind] = err
 	if r.again == nil {
-		r.again = time.AfterFunc(wait, func() { r.errs.Add(retry{}, nil) })
+		r.again = time.AfterFunc(wait, func() { r.errs.Add(retryWithheld{}, nil) })
 	}
 }
 

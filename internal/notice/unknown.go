@@ -1,7 +1,4 @@
-// Package unknown remembers the models for which no quota stands, so that each is reported once a
-// day however often it is called, and the paths of requests that nothing counts. The limiter uses
-// it for Config.Unknown.
-package unknown
+package notice
 
 import (
 	"maps"
@@ -10,19 +7,20 @@ import (
 	"time"
 )
 
-// Again is how long a model is not reported again.
-const Again = 24 * time.Hour
+// UnknownAgain is how long a model is not reported again.
+const UnknownAgain = 24 * time.Hour
 
-// Models are the models without a quota that were met lately. The zero value has met none. It is
-// safe for concurrent use.
-type Models struct {
+// UnknownModels are the models without a quota that were met lately, so that each is reported once
+// a day however often it is called: see Config.Unknown. The zero value has met none. It is safe for
+// concurrent use.
+type UnknownModels struct {
 	mu   sync.Mutex
-	met  map[string]met
+	met  map[string]metModel
 	full time.Time // with no room for another one: until when there will be none
 }
 
-// met is what is known of one model.
-type met struct {
+// metModel is what is known of one model.
+type metModel struct {
 	at      time.Time // when it was reported
 	nearest string    // the known name that is nearest to it,
 	version int       // by the quotas of this version
@@ -31,11 +29,11 @@ type met struct {
 // Meet notes a call of a model at a time, under the quotas of a version. It returns the nearest
 // name, which it asks nearest for where it does not know it, and whether the model is to be
 // reported. Of more than most models a day it keeps and reports none, and is not ok.
-func (m *Models) Meet(model string, now time.Time, version, most int, nearest func() string) (name string, report, ok bool) {
+func (m *UnknownModels) Meet(model string, now time.Time, version, most int, nearest func() string) (name string, report, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	is, known := m.met[model]
-	report = !known || now.Sub(is.at) >= Again
+	report = !known || now.Sub(is.at) >= UnknownAgain
 	if !report && is.version == version {
 		return is.nearest, false, true
 	}
@@ -47,7 +45,7 @@ func (m *Models) Meet(model string, now time.Time, version, most int, nearest fu
 	}
 	is.nearest, is.version = nearest(), version
 	if m.met == nil {
-		m.met = make(map[string]met)
+		m.met = make(map[string]metModel)
 	}
 	m.met[strings.Clone(model)] = is // it may be a part of a longer string
 	return is.nearest, report, true
@@ -55,16 +53,16 @@ func (m *Models) Meet(model string, now time.Time, version, most int, nearest fu
 
 // hasRoom reports whether one more model may be kept, and forgets those of the day before if need
 // be. It looks at them only when one of them can be that old.
-func (m *Models) hasRoom(now time.Time, most int) bool {
+func (m *UnknownModels) hasRoom(now time.Time, most int) bool {
 	if len(m.met) < most {
 		return true
 	}
 	if now.Before(m.full) {
 		return false
 	}
-	m.full = now.Add(Again)
-	maps.DeleteFunc(m.met, func(_ string, is met) bool {
-		again := is.at.Add(Again)
+	m.full = now.Add(UnknownAgain)
+	maps.DeleteFunc(m.met, func(_ string, is metModel) bool {
+		again := is.at.Add(UnknownAgain)
 		if again.After(now) && again.Before(m.full) {
 			m.full = again
 		}

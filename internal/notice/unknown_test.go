@@ -1,18 +1,18 @@
-package unknown_test
+package notice_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/unknown"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 )
 
 func TestMeet(t *testing.T) {
 	began := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	asked := 0
 	nearest := func() string { asked++; return fmt.Sprint("near", asked) }
-	var m unknown.Models
+	var m notice.UnknownModels
 	for _, tt := range []struct {
 		what    string
 		model   string
@@ -26,9 +26,9 @@ func TestMeet(t *testing.T) {
 		{"another model", "b", time.Second, 1, "near2", true},
 		{"other quotas", "a", time.Minute, 2, "near3", false},
 		{"a third model, without room", "c", time.Minute, 2, "", false},
-		{"just before a day is over", "a", unknown.Again - 1, 2, "near3", false},
-		{"a day later", "a", unknown.Again, 2, "near4", true},
-		{"a third model, once another is a day old", "c", unknown.Again + time.Second, 2, "near5", true},
+		{"just before a day is over", "a", notice.UnknownAgain - 1, 2, "near3", false},
+		{"a day later", "a", notice.UnknownAgain, 2, "near4", true},
+		{"a third model, once another is a day old", "c", notice.UnknownAgain + time.Second, 2, "near5", true},
 	} {
 		name, report, ok := m.Meet(tt.model, began.Add(tt.after), tt.version, 2, nearest)
 		if name != tt.name || report != tt.report || ok != (name != "") {
@@ -38,7 +38,7 @@ func TestMeet(t *testing.T) {
 }
 
 func TestMeetDoesNotAllocateForOneThatIsKnown(t *testing.T) {
-	var m unknown.Models
+	var m notice.UnknownModels
 	now := time.Now()
 	meet := func() { m.Meet("a", now, 1, 10, func() string { return "" }) }
 	meet()
@@ -50,7 +50,7 @@ func TestMeetDoesNotAllocateForOneThatIsKnown(t *testing.T) {
 // Where there is no room, a call does not look at all that are kept.
 func TestMeetIsFastWithoutRoom(t *testing.T) {
 	const most = 100_000
-	var m unknown.Models
+	var m notice.UnknownModels
 	now := time.Now()
 	nearest := func() string { return "" }
 	for i := range most {
@@ -58,14 +58,14 @@ func TestMeetIsFastWithoutRoom(t *testing.T) {
 	}
 	began := time.Now()
 	for range 10_000 {
-		if _, _, ok := m.Meet("new", now.Add(unknown.Again-1), 1, most, nearest); ok {
+		if _, _, ok := m.Meet("new", now.Add(notice.UnknownAgain-1), 1, most, nearest); ok {
 			t.Fatal("there is room")
 		}
 	}
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("10,000 calls took %v", took)
 	}
-	if _, report, ok := m.Meet("new", now.Add(unknown.Again), 1, most, nearest); !report || !ok {
+	if _, report, ok := m.Meet("new", now.Add(notice.UnknownAgain), 1, most, nearest); !report || !ok {
 		t.Error("there is no room after a day")
 	}
 }

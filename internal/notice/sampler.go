@@ -1,6 +1,4 @@
-// Package sample takes the first and then every n-th of things that come in great numbers, and
-// counts those between, in bounded memory. LogEvents uses it.
-package sample
+package notice
 
 import (
 	"strings"
@@ -12,28 +10,31 @@ const (
 	mostBytes = 256 // of a subject
 )
 
-// Sampler takes samples for each subject and kind by themselves. When it knows 1,024 of these, all
-// new ones of a kind are counted together, and so are subjects of more than 256 bytes. A Sampler is
-// safe for concurrent use.
+// Sampler takes the first and then every n-th of things that come in great numbers, for each
+// subject and kind by themselves, and counts those between. LogEvents uses it. When it knows 1,024
+// of these, all new ones of a kind are counted together, and so are subjects of more than 256
+// bytes. A Sampler is safe for concurrent use.
 type Sampler struct {
 	every int
 
 	mu   sync.Mutex
-	seen map[key]int // since the last that was taken, which counts
+	seen map[sampleKey]int // since the last that was taken, which counts
 }
 
-type key struct{ subject, kind string }
+type sampleKey struct{ subject, kind string }
 
-// New returns a Sampler that takes the first and then one of every so many; all of them for 1 and
-// less.
-func New(every int) *Sampler { return &Sampler{every: max(every, 1), seen: make(map[key]int)} }
+// NewSampler returns a Sampler that takes the first and then one of every so many; all of them for
+// 1 and less.
+func NewSampler(every int) *Sampler {
+	return &Sampler{every: max(every, 1), seen: make(map[sampleKey]int)}
+}
 
 // Take reports whether one of a subject and kind is taken, and how many were not since the last
 // one. There must be few kinds: they are not bounded.
 func (s *Sampler) Take(subject, kind string) (take bool, leftOut int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := key{subject, kind}
+	k := sampleKey{subject, kind}
 	n, known := s.seen[k]
 	if !known {
 		if len(subject) > mostBytes || len(s.seen) >= mostKeys {

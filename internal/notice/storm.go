@@ -1,4 +1,4 @@
-package sample
+package notice
 
 import (
 	"strings"
@@ -20,15 +20,17 @@ type Storm struct {
 	every int
 
 	mu     sync.Mutex
-	began  time.Time         // the period
-	seen   map[string]*count // in it
-	untold int               // that were not taken in periods before
+	began  time.Time              // the period
+	seen   map[string]*stormCount // in it
+	untold int                    // that were not taken in periods before
 }
 
-type count struct{ all, left int }
+type stormCount struct{ all, left int }
 
 // NewStorm returns a Storm that takes one of every so many; all of them for 1 and less.
-func NewStorm(every int) *Storm { return &Storm{every: max(every, 1), seen: make(map[string]*count)} }
+func NewStorm(every int) *Storm {
+	return &Storm{every: max(every, 1), seen: make(map[string]*stormCount)}
+}
 
 // Take reports whether one of a subject is taken, and how many were not before it that no other one
 // has told of.
@@ -48,7 +50,7 @@ func (s *Storm) Take(subject string) (take bool, leftOut int) {
 			subject = ""
 		}
 		if c = s.seen[subject]; c == nil {
-			c = new(count)
+			c = new(stormCount)
 			s.seen[strings.Clone(subject)] = c
 		}
 	}

@@ -1,4 +1,4 @@
-package unknown_test
+package notice_test
 
 import (
 	"fmt"
@@ -6,12 +6,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dappco.re/go/core/go-ratelimit/internal/unknown"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 )
 
 func TestPathsAreBounded(t *testing.T) {
-	var p unknown.Paths
-	for i := range unknown.MaxPaths {
+	var p notice.UncountedPaths
+	for i := range notice.MaxPaths {
 		path := fmt.Sprint("/", i)
 		for _, want := range []bool{true, false} {
 			if name, first := p.Meet(path); name != path || first != want {
@@ -20,7 +20,7 @@ func TestPathsAreBounded(t *testing.T) {
 		}
 	}
 	for i, path := range []string{"/another", "/and/another", "others"} {
-		if name, first := p.Meet(path); name != unknown.OtherPaths || first != (i == 0) {
+		if name, first := p.Meet(path); name != notice.OtherPaths || first != (i == 0) {
 			t.Errorf("%s: %q, %t", path, name, first)
 		}
 	}
@@ -39,7 +39,7 @@ func TestCut(t *testing.T) {
 		strings.Repeat("x", 255) + "\n":       strings.Repeat("x", 255),
 		strings.Repeat("\x01", 256) + "/tail": strings.Repeat("\ufffd", 85),
 	} {
-		if got := unknown.Cut(name); got != want || !utf8.ValidString(got) {
+		if got := notice.CutName(name); got != want || !utf8.ValidString(got) {
 			t.Errorf("%.20q: %q, want %q", name, got, want)
 		}
 	}

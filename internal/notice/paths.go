@@ -1,4 +1,4 @@
-package unknown
+package notice
 
 import (
 	"strings"
@@ -15,17 +15,17 @@ const (
 	maxName = 256
 )
 
-// Paths are the paths of the requests that nothing counts. The zero value has met none. It is safe
-// for concurrent use.
-type Paths struct {
+// UncountedPaths are the paths of the requests that nothing counts. The zero value has met none. It
+// is safe for concurrent use.
+type UncountedPaths struct {
 	mu  sync.Mutex
 	met map[string]bool
 }
 
 // Meet notes a request to a path. It returns the name of the path, which is bounded, and reports
 // whether that is met for the first time.
-func (p *Paths) Meet(path string) (name string, first bool) {
-	name = Cut(path)
+func (p *UncountedPaths) Meet(path string) (name string, first bool) {
+	name = CutName(path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.met[name] && len(p.met) >= MaxPaths {
@@ -41,9 +41,9 @@ func (p *Paths) Meet(path string) (name string, first bool) {
 	return name, true
 }
 
-// Cut returns a name that may come from a caller as it can be shown: 256 bytes of UTF-8 at most,
-// without control characters.
-func Cut(name string) string {
+// CutName returns a name that may come from a caller as it can be shown: 256 bytes of UTF-8 at
+// most, without control characters.
+func CutName(name string) string {
 	clean := func(r rune) rune {
 		if unicode.IsControl(r) {
 			return unicode.ReplacementChar
@@ -54,12 +54,12 @@ func Cut(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "") // a replacement may be longer
 }
 
-// Refusal is why a call that nothing counts is not sent. It matches what says so, and never, the
-// error of requests for which no wait helps.
-type Refusal struct{ Why, Never error }
+// UncountedRefusal is why a call that nothing counts is not sent. It matches what says so, and
+// never, the error of requests for which no wait helps.
+type UncountedRefusal struct{ Why, Never error }
 
 // Error says which policy refused the call.
-func (r *Refusal) Error() string { return "not sent, by UnknownDeny" }
+func (r *UncountedRefusal) Error() string { return "not sent, by UnknownDeny" }
 
 // Unwrap returns both errors.
-func (r *Refusal) Unwrap() []error { return []error{r.Never, r.Why} }
+func (r *UncountedRefusal) Unwrap() []error { return []error{r.Never, r.Why} }

@@ -1,4 +1,4 @@
-package reporter_test
+package notice_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -29,7 +29,7 @@ func (r refusal) Code() int     { return int(r) }
 func TestReportsEachKindOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
-		r := reporter.New(func(err error) { got = append(got, err.Error()) })
+		r := notice.NewReporter(func(err error) { got = append(got, err.Error()) })
 		defer r.Stop()
 		report := func(errs ...error) {
 			for _, err := range errs {
@@ -56,8 +56,8 @@ func TestReportsEachKindOnceASecond(t *testing.T) {
 func TestStopDoesNotWaitForTheFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		var r *reporter.Reporter
-		r = reporter.New(func(error) { calls++; r.Stop() })
+		var r *notice.Reporter
+		r = notice.NewReporter(func(error) { calls++; r.Stop() })
 		r.Report(errors.New("first"))
 		synctest.Wait()
 		r.Report(errors.New("second"))
@@ -69,7 +69,7 @@ func TestStopDoesNotWaitForTheFunction(t *testing.T) {
 }
 
 func TestNilReportsNothing(t *testing.T) {
-	var r *reporter.Reporter
+	var r *notice.Reporter
 	r.Report(io.EOF)
 	r.ReportAs(1, io.EOF)
 	r.Stop()
@@ -111,7 +111,7 @@ func TestWithoutAFunctionErrorsAreLogged(t *testing.T) {
 		stdlog.SetFlags(flags)
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		r := reporter.New(nil)
+		r := notice.NewReporter(nil)
 		defer r.Stop()
 		// The default is that of the moment of the error.
 		slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
@@ -155,7 +155,7 @@ func TestWithoutAFunctionErrorsAreLogged(t *testing.T) {
 func TestManyKinds(t *testing.T) {
 	const kinds = 50_000
 	told := make(chan error, kinds)
-	r := reporter.New(func(err error) { told <- err })
+	r := notice.NewReporter(func(err error) { told <- err })
 	defer r.Stop()
 	began := time.Now()
 	for kind := range kinds {

@@ -1,4 +1,4 @@
-package sample
+package notice
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ func TestTake(t *testing.T) {
 		-1: "1 2+0 3+0 4+0 5+0 6+0 7+0 8+0 9+0 10+0", 0: "1 2+0 3+0 4+0 5+0 6+0 7+0 8+0 9+0 10+0",
 		1: "1 2+0 3+0 4+0 5+0 6+0 7+0 8+0 9+0 10+0", 3: "1 4+2 7+2 10+2", 100: "1",
 	} {
-		s := New(every)
+		s := NewSampler(every)
 		var got []string
 		for i := 1; i <= 10; i++ {
 			take, leftOut := s.Take("m", "k")
@@ -33,8 +33,8 @@ func TestTake(t *testing.T) {
 }
 
 func TestSubjectsAndKindsCountByThemselves(t *testing.T) {
-	s := New(100)
-	for _, k := range []key{{"a", "x"}, {"a", "y"}, {"b", "x"}, {"", "x"}} {
+	s := NewSampler(100)
+	for _, k := range []sampleKey{{"a", "x"}, {"a", "y"}, {"b", "x"}, {"", "x"}} {
 		for i, want := range []bool{true, false} {
 			if take, _ := s.Take(k.subject, k.kind); take != want {
 				t.Errorf("%v, time %d: %t", k, i, take)
@@ -45,7 +45,7 @@ func TestSubjectsAndKindsCountByThemselves(t *testing.T) {
 
 // Names that only somebody else knows fill no memory.
 func TestMemoryIsBounded(t *testing.T) {
-	s, taken := New(100), 0
+	s, taken := NewSampler(100), 0
 	for i := range 100_000 {
 		if take, _ := s.Take(fmt.Sprint("model-", i), "x"); take {
 			taken++
@@ -65,7 +65,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestTakeConcurrently(t *testing.T) {
-	s := New(10)
+	s := NewSampler(10)
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	taken, left := 0, 0
@@ -89,7 +89,7 @@ func TestTakeConcurrently(t *testing.T) {
 
 // A known subject is looked up without memory of its own.
 func TestTakeAllocatesNothing(t *testing.T) {
-	s := New(100)
+	s := NewSampler(100)
 	s.Take("m", "x")
 	if n := testing.AllocsPerRun(100, func() { s.Take("m", "x") }); n != 0 {
 		t.Errorf("%v allocations", n)
