@@ -48,7 +48,7 @@ var importRules = map[string][]string{
 	"llmhttp": {
 		modulePath, modulePath + "/money",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
-		modulePath + "/internal/tokencount", modulePath + "/internal/notice",
+		modulePath + "/internal/apicall", modulePath + "/internal/notice",
 		modulePath + "/internal/test/fakeprovider", // in its tests
 		modulePath + "/internal/test/adaptivesim",  // in its tests
 	},
@@ -91,7 +91,6 @@ var importRules = map[string][]string{
 		modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/apicall":        {},
-	"internal/tokencount":     {modulePath + "/internal/apicall"},
 	"internal/fsx":            {"golang.org/x/sys/..."},
 	"internal/pace":           {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},

@@ -1,4 +1,4 @@
-package tokencount
+package apicall
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 
 // Gemini is the countTokens method of the Gemini API (https://ai.google.dev/api/tokens, read
 // 2026-11-22).
-var Gemini = &API{
+var Gemini = &CountAPI{
 	base: "https://generativelanguage.googleapis.com",
 	path: func(model string) string {
 		return "/v1beta/models/" + url.PathEscape(model) + ":countTokens"

@@ -1,4 +1,4 @@
-package tokencount
+package apicall
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
 // ErrUnsupported is the error of a call whose input no endpoint counts, by its path or because of
@@ -26,9 +24,9 @@ const (
 	maxTokens = 1 << 40
 )
 
-// Request asks the provider of a call to a model how many input tokens the call has: at the same
-// host, over base, with the caller's headers. body is the whole body of original, which is neither
-// read nor changed; both belong to one of
+// CountRequest asks the provider of a call to a model how many input tokens the call has: at the
+// same host, over base, with the caller's headers. body is the whole body of original, which is
+// neither read nor changed; both belong to one of
 //
 //   - OpenAI's POST .../responses and .../chat/completions, the latter counted as the response that
 //     asks for the same (https://developers.openai.com/api/docs/guides/token-counting),
@@ -39,9 +37,9 @@ const (
 //
 // For other calls, Azure's deployments among them, it returns ErrUnsupported without a call. A
 // status other than 200 is an *apicall.StatusError; a host that does not count answers 404 or 405.
-// Request takes at most 10 seconds, follows no redirect, and no error holds a key of a header or
-// the query. It is safe for concurrent use.
-func Request(ctx context.Context, base http.RoundTripper, original *http.Request, body []byte) (tokens int, err error) {
+// CountRequest takes at most 10 seconds, follows no redirect, and no error holds a key of a header
+// or the query. It is safe for concurrent use.
+func CountRequest(ctx context.Context, base http.RoundTripper, original *http.Request, body []byte) (tokens int, err error) {
 	call, total, err := callFor(original, body)
 	if err != nil {
 		return 0, fmt.Errorf("count tokens: %w", err)
@@ -91,7 +89,7 @@ func countOf(path string, body fields) (count, error) {
 }
 
 // callFor returns the call that counts another one, and the field of its reply with the total.
-func callFor(original *http.Request, body []byte) (call apicall.Call, total string, err error) {
+func callFor(original *http.Request, body []byte) (call Call, total string, err error) {
 	if original.Method != http.MethodPost {
 		return call, "", ErrUnsupported
 	}
@@ -115,7 +113,7 @@ func callFor(original *http.Request, body []byte) (call apicall.Call, total stri
 	query := address.Query()
 	query.Del("alt") // asks Gemini for a stream
 	address.RawQuery = query.Encode()
-	call = apicall.Call{
+	call = Call{
 		Method: http.MethodPost, URL: address.String(), Body: sent, Host: original.Host,
 		Header: headerFor(original.Header), Secrets: secretsIn(original.Header, query),
 	}

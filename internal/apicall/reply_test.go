@@ -1,4 +1,4 @@
-package tokencount_test
+package apicall_test
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ func TestCountTokensStatus(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var b *replyBody
 			total, err := countOver(func(r *http.Request) (*http.Response, error) {
-				response, err := replying(c.status, c.body)(r)
+				response, err := replyingTo(c.status, c.body)(r)
 				b = response.Body.(*replyBody)
 				return response, err
 			})
@@ -98,7 +98,7 @@ func TestCountTokensCutsNoKey(t *testing.T) {
 	for _, keys := range []int{0, 1, 3, 50, 150} {
 		for shift := range 3 * len(secretKey) {
 			padding := 8<<10 - keys*len(secretKey) + len(secretKey) - shift
-			_, err := countOver(replying(400, strings.NewReader(strings.Repeat(secretKey, keys)+strings.Repeat(".", padding)+secretKey+"tail")))
+			_, err := countOver(replyingTo(400, strings.NewReader(strings.Repeat(secretKey, keys)+strings.Repeat(".", padding)+secretKey+"tail")))
 			text := err.Error()
 			if strings.Contains(text, secretKey[:2]) || len(text) > 8<<10+len("status 400: ") {
 				t.Fatalf("%d keys, shift %d: %d bytes ending in %q", keys, shift, len(text), text[len(text)-60:])
@@ -161,7 +161,7 @@ func TestCountTokensReply(t *testing.T) {
 	} {
 		var b *replyBody
 		total, err := countOver(func(r *http.Request) (*http.Response, error) {
-			response, err := replying(200, strings.NewReader(c.body))(r)
+			response, err := replyingTo(200, strings.NewReader(c.body))(r)
 			b = response.Body.(*replyBody)
 			return response, err
 		})
@@ -181,7 +181,7 @@ func TestCountTokensReply(t *testing.T) {
 // An endless reply, or one that unpacks to that, costs no more than its limit.
 func TestCountTokensEndlessReply(t *testing.T) {
 	read := 0
-	_, err := countOver(replying(200, readFunc(func(p []byte) (int, error) {
+	_, err := countOver(replyingTo(200, readFunc(func(p []byte) (int, error) {
 		read += len(p)
 		return len(p), nil
 	})))

@@ -1,4 +1,4 @@
-package tokencount_test
+package apicall_test
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokencount"
+	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
 // secretKey is the key that no error may hold.
 const secretKey = "AIzaSy-0123456789_abcdefghijklmnopqrstu"
 
-// roundTrip is a transport made of a function.
-type roundTrip func(*http.Request) (*http.Response, error)
+// roundTripper is a transport made of a function.
+type roundTripper func(*http.Request) (*http.Response, error)
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // replyBody is a reply's body that knows whether it was closed.
 type replyBody struct {
@@ -35,8 +35,8 @@ func (b *replyBody) Close() error {
 	return nil
 }
 
-// replying is a transport that answers every request alike.
-func replying(status int, b io.Reader) roundTrip {
+// replyingTo is a transport that answers every request alike.
+func replyingTo(status int, b io.Reader) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
 			StatusCode: status, Header: http.Header{}, Body: &replyBody{Reader: b}, ContentLength: -1, Request: r,
@@ -66,14 +66,14 @@ type readFunc func([]byte) (int, error)
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
 // gemini is a counter that asks Gemini, or another server in the same way.
-type gemini tokencount.Counter
+type gemini apicall.TokenCounter
 
 func (c gemini) CountTokens(ctx context.Context, model, text string) (int, error) {
-	return tokencount.Counter(c).CountTokens(ctx, tokencount.Gemini, model, text)
+	return apicall.TokenCounter(c).CountTokens(ctx, apicall.Gemini, model, text)
 }
 
 // countOver counts tokens over a transport, with the secret key.
-func countOver(t roundTrip) (int, error) {
+func countOver(t roundTripper) (int, error) {
 	counter := gemini{APIKey: secretKey, Client: &http.Client{Transport: t}}
 	return counter.CountTokens(context.Background(), "gemini-2.5-pro", "text")
 }
@@ -101,10 +101,10 @@ func TestCountTokensAsksGoogle(t *testing.T) {
 	var sent []byte
 	previous := http.DefaultClient.Transport
 	t.Cleanup(func() { http.DefaultClient.Transport = previous })
-	http.DefaultClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+	http.DefaultClient.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 		got = r
 		sent, _ = io.ReadAll(r.Body)
-		return replying(200, strings.NewReader(`{"totalTokens": 31, "promptTokensDetails": [{}]}`))(r)
+		return replyingTo(200, strings.NewReader(`{"totalTokens": 31, "promptTokensDetails": [{}]}`))(r)
 	})
 
 	total, err := gemini{APIKey: secretKey}.CountTokens(t.Context(), "gemini-2.5-pro", "Hello, \"world\"\nüber 你好")
@@ -147,12 +147,12 @@ func TestCountTokensUsesOnlyTheDefaultTransport(t *testing.T) {
 	jar.SetCookies(google, []*http.Cookie{{Name: "session", Value: "private"}})
 	http.DefaultClient.Jar = jar
 	calls := 0
-	http.DefaultClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+	http.DefaultClient.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 		calls++
 		if r.Header.Get("Cookie") != "" {
 			t.Error("the cookies of http.DefaultClient went along")
 		}
-		response, err := replying(307, strings.NewReader(""))(r)
+		response, err := replyingTo(307, strings.NewReader(""))(r)
 		response.Header.Set("Location", "/elsewhere")
 		return response, err
 	})
@@ -197,7 +197,7 @@ func TestCountTokensEscapesTheModel(t *testing.T) {
 }
 
 func TestCountTokensRefusesBadInput(t *testing.T) {
-	never := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	never := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		t.Errorf("called %s", r.URL)
 		return nil, errors.New("called")
 	})}

@@ -1,4 +1,4 @@
-package tokencount
+package apicall
 
 import (
 	"context"
@@ -13,17 +13,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
-// roundTrip is a transport made of a function.
-type roundTrip func(*http.Request) (*http.Response, error)
+// roundTripper is a transport made of a function.
+type roundTripper func(*http.Request) (*http.Response, error)
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// replying answers every request with status and body, and notes what was asked.
-func replying(asked *http.Request, sent *string, status int, reply string) roundTrip {
+// replyingTo answers every request with status and body, and notes what was asked.
+func replyingTo(asked *http.Request, sent *string, status int, reply string) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		*asked = *r
 		body, _ := io.ReadAll(r.Body)
@@ -120,7 +118,7 @@ func TestRequestAsks(t *testing.T) {
 			}
 			var asked http.Request
 			var sent string
-			n, err := Request(t.Context(), replying(&asked, &sent, 200, c.reply), original, []byte(c.body))
+			n, err := CountRequest(t.Context(), replyingTo(&asked, &sent, 200, c.reply), original, []byte(c.body))
 			if n != 7 || err != nil {
 				t.Fatalf("got %d, %v, want 7", n, err)
 			}
@@ -147,7 +145,7 @@ func TestRequestHeaders(t *testing.T) {
 	before := original.Header.Clone()
 	var asked http.Request
 	var sent string
-	if _, err := Request(t.Context(), replying(&asked, &sent, 200, `{"input_tokens":7}`), original, []byte(`{"model":"m"}`)); err != nil {
+	if _, err := CountRequest(t.Context(), replyingTo(&asked, &sent, 200, `{"input_tokens":7}`), original, []byte(`{"model":"m"}`)); err != nil {
 		t.Fatal(err)
 	}
 	want := http.Header{
@@ -190,7 +188,7 @@ func TestRequestUnsupported(t *testing.T) {
 		{"POST", chat, `{"messages":[],"response_format":7}`},
 	} {
 		original, _ := http.NewRequest(c.method, c.address, nil)
-		n, err := Request(t.Context(), roundTrip(func(r *http.Request) (*http.Response, error) {
+		n, err := CountRequest(t.Context(), roundTripper(func(r *http.Request) (*http.Response, error) {
 			t.Errorf("%s: called %s", c.body, r.URL)
 			return nil, errors.New("called")
 		}), original, []byte(c.body))
@@ -221,13 +219,13 @@ func TestRequestFails(t *testing.T) {
 			original.Header.Set(name, value)
 			var asked http.Request
 			var sent string
-			n, err := Request(t.Context(), replying(&asked, &sent, c.status, c.reply), original, []byte(c.body))
+			n, err := CountRequest(t.Context(), replyingTo(&asked, &sent, c.status, c.reply), original, []byte(c.body))
 			if err == nil || err.Error() != c.want || n != 0 {
 				if !(^uint(0)>>32 == 0 && c.name == "not believed") { // an int of 32 bits holds no such number
 					t.Errorf("%s, %s: got %d, %v, want %s", c.name, name, n, err, c.want)
 				}
 			}
-			var status *apicall.StatusError
+			var status *StatusError
 			if c.status != 200 && (!errors.As(err, &status) || status.Status != c.status) {
 				t.Errorf("%s: error %v has no status %d", c.name, err, c.status)
 			}
@@ -235,7 +233,7 @@ func TestRequestFails(t *testing.T) {
 	}
 
 	original, _ := http.NewRequest("POST", "https://localhost/v1beta/models/m:generateContent?key=a%2Fb%2Bsecret", nil)
-	_, err := Request(t.Context(), roundTrip(func(r *http.Request) (*http.Response, error) {
+	_, err := CountRequest(t.Context(), roundTripper(func(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("asked %s, key a/b+secret", r.URL)
 	}), original, []byte(`{}`))
 	if err == nil || strings.Contains(err.Error(), "secret") {
@@ -252,7 +250,7 @@ func TestRequestTimeLimit(t *testing.T) {
 			defer cancel()
 			original, _ := http.NewRequest("POST", "https://localhost/v1/messages", nil)
 			start := time.Now()
-			_, err := Request(ctx, roundTrip(func(r *http.Request) (*http.Response, error) {
+			_, err := CountRequest(ctx, roundTripper(func(r *http.Request) (*http.Response, error) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}), original, []byte(`{}`))
@@ -276,7 +274,7 @@ func TestRequestOverHTTP(t *testing.T) {
 	defer server.Close()
 	original, _ := http.NewRequest("POST", server.URL+"/v1/responses", nil)
 	body, _ := json.Marshal(map[string]any{"model": "m", "input": text})
-	n, err := Request(t.Context(), http.DefaultTransport, original, body)
+	n, err := CountRequest(t.Context(), http.DefaultTransport, original, body)
 	if n != 100_000 || err != nil {
 		t.Errorf("got %d, %v, want 100000", n, err)
 	}

@@ -1,4 +1,4 @@
-package tokencount
+package apicall
 
 import (
 	"encoding/json"

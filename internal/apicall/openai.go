@@ -1,4 +1,4 @@
-package tokencount
+package apicall
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 // OpenAI is OpenAI's counting of input tokens
 // (https://developers.openai.com/api/docs/guides/token-counting, read 2026-11-22).
-var OpenAI = &API{
+var OpenAI = &CountAPI{
 	base: "https://api.openai.com",
 	path: func(string) string { return "/v1/responses/input_tokens" },
 	header: func(h http.Header, key string) {

@@ -1,4 +1,4 @@
-package tokencount_test
+package apicall_test
 
 import (
 	"context"
@@ -83,7 +83,7 @@ func TestCountTokensUsesTheClient(t *testing.T) {
 	client := &http.Client{
 		Jar:     jar,
 		Timeout: time.Minute,
-		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			calls++
 			return http.DefaultTransport.RoundTrip(r)
 		}),
@@ -106,7 +106,7 @@ func TestCountTokensUsesTheClient(t *testing.T) {
 
 // The client's time limit counts; without a client it is 30 seconds.
 func TestCountTokensTimeLimit(t *testing.T) {
-	never := roundTrip(func(r *http.Request) (*http.Response, error) {
+	never := roundTripper(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	})
@@ -155,17 +155,17 @@ func TestCountTokensTransportError(t *testing.T) {
 		}
 	}
 
-	_, err = countOver(replying(200, failing(`{"totalTokens":1`, io.ErrUnexpectedEOF)))
+	_, err = countOver(replyingTo(200, failing(`{"totalTokens":1`, io.ErrUnexpectedEOF)))
 	wantKeyless(t, err, "read reply: unexpected EOF")
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error %v does not wrap its cause", err)
 	}
-	_, err = countOver(replying(200, failing(`{"totalTokens":1}`, errors.New("reset, key "+secretKey))))
+	_, err = countOver(replyingTo(200, failing(`{"totalTokens":1}`, errors.New("reset, key "+secretKey))))
 	wantKeyless(t, err, "read reply: reset, key ***")
 
 	// A key with space around it arrives without, and comes back so.
 	padded := gemini{APIKey: " " + secretKey + "\t", Client: &http.Client{
-		Transport: replying(403, strings.NewReader("bad key "+secretKey+".")),
+		Transport: replyingTo(403, strings.NewReader("bad key "+secretKey+".")),
 	}}
 	_, err = padded.CountTokens(t.Context(), "m", "x")
 	wantKeyless(t, err, "status 403: bad key ***.")
@@ -241,7 +241,7 @@ func TestCountTokensEndsWithItsContext(t *testing.T) {
 	// A transport that reports the end in its own words.
 	ctx, cancel := context.WithCancel(t.Context())
 	counter := gemini{Client: &http.Client{
-		Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 			cancel()
 			return nil, errors.New("interrupted")
 		}),

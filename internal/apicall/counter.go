@@ -1,7 +1,4 @@
-// Package tokencount asks providers how many tokens a text or a whole request has. The token
-// counters of the limiter's package count texts by it, and llmhttp, for Transport.CountAbove,
-// requests.
-package tokencount
+package apicall
 
 import (
 	"context"
@@ -10,25 +7,23 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-
-	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
-// Counter has the fields of the exported token counters in the same order, so that they convert to
-// it. It is safe for concurrent use while its fields stay as they are.
-type Counter struct {
+// TokenCounter has the fields of the exported token counters in the same order, so that they
+// convert to it. It is safe for concurrent use while its fields stay as they are.
+type TokenCounter struct {
 	BaseURL string       // the address in front of /v1 or /v1beta; "" for the provider's
 	APIKey  string       // goes out in a header, and is in no error
 	Client  *http.Client // redirects are never followed; nil for the default transport
 }
 
 // Hide returns the text for a counter of a type of package ratelimit, without its key.
-func (c Counter) Hide(typ string) apicall.Hidden {
-	return apicall.Hide("ratelimit."+typ, "BaseURL", c.BaseURL, "APIKey", c.APIKey)
+func (c TokenCounter) Hide(typ string) Hidden {
+	return Hide("ratelimit."+typ, "BaseURL", c.BaseURL, "APIKey", c.APIKey)
 }
 
-// API is how a provider counts the tokens of a text.
-type API struct {
+// CountAPI is how a provider counts the tokens of a text.
+type CountAPI struct {
 	base   string
 	path   func(model string) string
 	header func(h http.Header, key string) // sets the key, where there is one
@@ -37,7 +32,7 @@ type API struct {
 }
 
 // CountTokens asks how many tokens text has for model. The error never holds the key.
-func (c Counter) CountTokens(ctx context.Context, api *API, model, text string) (int, error) {
+func (c TokenCounter) CountTokens(ctx context.Context, api *CountAPI, model, text string) (int, error) {
 	if strings.TrimSpace(model) == "" {
 		return 0, errors.New("model is blank")
 	}
@@ -45,13 +40,13 @@ func (c Counter) CountTokens(ctx context.Context, api *API, model, text string) 
 	if err != nil {
 		return 0, err
 	}
-	address, err := apicall.Address(c.BaseURL, api.base, api.path(model))
+	address, err := Address(c.BaseURL, api.base, api.path(model))
 	if err != nil {
 		return 0, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	api.header(header, c.APIKey)
-	reply, err := apicall.Call{
+	reply, err := Call{
 		Method: http.MethodPost, URL: address, Header: header, Body: body,
 		Secrets: []string{c.APIKey}, Client: c.Client,
 	}.Do(ctx)

@@ -1,10 +1,10 @@
-package tokencount
+package apicall
 
 import "net/http"
 
 // Anthropic is Anthropic's token counting
 // (https://platform.claude.com/docs/en/api/messages/count_tokens, read 2026-11-22).
-var Anthropic = &API{
+var Anthropic = &CountAPI{
 	base: "https://api.anthropic.com",
 	path: func(string) string { return "/v1/messages/count_tokens" },
 	header: func(h http.Header, key string) {

@@ -1,4 +1,4 @@
-package tokencount_test
+package apicall_test
 
 import (
 	"io"
@@ -6,27 +6,27 @@ import (
 	"strings"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokencount"
+	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
 // others are the providers beside Gemini, and what a counter sends to them for the text "tell me".
 // That a counter guards its key and the size of a reply is tested with Gemini.
 var others = []struct {
 	name    string
-	api     *tokencount.API
+	api     *apicall.CountAPI
 	address string
 	header  map[string]string // with the secret key
 	body    string
 }{
 	{
 		name:    "OpenAI",
-		api:     tokencount.OpenAI,
+		api:     apicall.OpenAI,
 		address: "https://api.openai.com/v1/responses/input_tokens",
 		header:  map[string]string{"Authorization": "Bearer " + secretKey},
 		body:    `{"input":"tell me","model":"some-model"}`,
 	}, {
 		name:    "Anthropic",
-		api:     tokencount.Anthropic,
+		api:     apicall.Anthropic,
 		address: "https://api.anthropic.com/v1/messages/count_tokens",
 		header:  map[string]string{"X-Api-Key": secretKey, "Anthropic-Version": "2023-06-01"},
 		body:    `{"messages":[{"content":"tell me","role":"user"}],"model":"some-model"}`,
@@ -38,12 +38,12 @@ func TestOtherProvidersAreAsked(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var got *http.Request
 			var sent []byte
-			client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 				got = r
 				sent, _ = io.ReadAll(r.Body)
-				return replying(200, strings.NewReader(`{"input_tokens": 31, "object": "x"}`))(r)
+				return replyingTo(200, strings.NewReader(`{"input_tokens": 31, "object": "x"}`))(r)
 			})}
-			total, err := tokencount.Counter{APIKey: secretKey, Client: client}.CountTokens(t.Context(), c.api, "some-model", "tell me")
+			total, err := apicall.TokenCounter{APIKey: secretKey, Client: client}.CountTokens(t.Context(), c.api, "some-model", "tell me")
 			if err != nil || total != 31 {
 				t.Fatalf("got %d, %v, want 31", total, err)
 			}
@@ -67,7 +67,7 @@ func TestOtherProvidersAreAsked(t *testing.T) {
 				"http://proxy.example:8080", "http://proxy.example:8080/", "http://proxy.example:8080/v1",
 				"http://proxy.example:8080/v1/",
 			} {
-				if _, err := (tokencount.Counter{BaseURL: base, Client: client}).CountTokens(t.Context(), c.api, "m", "x"); err != nil {
+				if _, err := (apicall.TokenCounter{BaseURL: base, Client: client}).CountTokens(t.Context(), c.api, "m", "x"); err != nil {
 					t.Fatal(err)
 				}
 				if want := "http://proxy.example:8080/" + path; got.URL.String() != want {
@@ -99,15 +99,15 @@ func TestOtherProvidersFail(t *testing.T) {
 			{401, `{"error":{"message":"bad key ` + secretKey + `"}}`, "status 401: bad key ***"},
 			{307, "", "status 307: Temporary Redirect"},
 		} {
-			client := &http.Client{Transport: replying(reply.status, strings.NewReader(reply.body))}
-			total, err := tokencount.Counter{APIKey: secretKey, Client: client}.CountTokens(t.Context(), c.api, "m", "x")
+			client := &http.Client{Transport: replyingTo(reply.status, strings.NewReader(reply.body))}
+			total, err := apicall.TokenCounter{APIKey: secretKey, Client: client}.CountTokens(t.Context(), c.api, "m", "x")
 			if wantKeyless(t, err); err.Error() != reply.want || total != 0 {
 				t.Errorf("%s, %s: got %d, %q, want %q", c.name, reply.body, total, err, reply.want)
 			}
 		}
-		_, err := tokencount.Counter{APIKey: secretKey}.CountTokens(t.Context(), c.api, " ", "x")
+		_, err := apicall.TokenCounter{APIKey: secretKey}.CountTokens(t.Context(), c.api, " ", "x")
 		wantKeyless(t, err, "model is blank")
-		_, err = tokencount.Counter{BaseURL: "https://proxy.example/?a=b", APIKey: secretKey}.CountTokens(t.Context(), c.api, "m", "x")
+		_, err = apicall.TokenCounter{BaseURL: "https://proxy.example/?a=b", APIKey: secretKey}.CountTokens(t.Context(), c.api, "m", "x")
 		wantKeyless(t, err, "BaseURL has a query")
 	}
 }
