@@ -76,16 +76,13 @@ var importRules = map[string][]string{
 		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money",
 	},
-	"internal/errtext":  {},
-	"internal/external": {modulePath + "/internal/state"},
-	"internal/demo":     {},
+	"internal/errtext": {},
+	"internal/demo":    {},
 	"internal/notice": {
 		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
 	},
-	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/settings":    {modulePath + "/internal/store/sqlitelog"},
+	"internal/settings": {modulePath + "/internal/store/sqlitelog"},
 	"internal/catalog": {
-		modulePath + "/internal/observation",
 		modulePath + "/internal/state", modulePath + "/internal/wire",
 		modulePath + "/money",
 		modulePath + "/internal/tokens", // in its tests
@@ -139,7 +136,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/account": {
-		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
+		modulePath + "/internal/found",
 		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",
 		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
 	},
@@ -154,8 +151,8 @@ var importRules = map[string][]string{
 	},
 	"internal/engine": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/cooldown",
-		modulePath + "/internal/external", modulePath + "/internal/fairline", modulePath + "/internal/found",
-		modulePath + "/internal/lines", modulePath + "/internal/observation",
+		modulePath + "/internal/fairline", modulePath + "/internal/found",
+		modulePath + "/internal/lines",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},

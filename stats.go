@@ -9,7 +9,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -148,7 +147,7 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 }
 
 // reportsOf returns what others use of an account at a moment; nil for nothing.
-func reportsOf(a *account.Account, now account.Now) *external.Usage {
+func reportsOf(a *account.Account, now account.Now) *account.External {
 	if a.Reports == nil {
 		return nil
 	}

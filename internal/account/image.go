@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -170,7 +169,7 @@ func (s *Spend) read(r *wire.Reader) {
 	}
 }
 
-func appendReports(to []byte, u *external.Usage) []byte {
+func appendReports(to []byte, u *External) []byte {
 	for i := range u {
 		to = wire.AppendUint(to, uint64(u[i].Amount))
 		if u[i].Amount > 0 {
@@ -180,8 +179,8 @@ func appendReports(to []byte, u *external.Usage) []byte {
 	return to
 }
 
-func readReports(r *wire.Reader) *external.Usage {
-	u := new(external.Usage)
+func readReports(r *wire.Reader) *External {
+	u := new(External)
 	for i := range u {
 		if u[i].Amount = int(r.UpTo(math.MaxInt)); u[i].Amount > 0 {
 			u[i].Until, u[i].SentAt = r.Int(), r.Int()

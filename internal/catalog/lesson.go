@@ -3,14 +3,13 @@ package catalog
 import (
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Lesson returns the quota of a name as corrected by a report of its provider, and whether that
 // differs from the present one. A correction of a shared quota, or of none, becomes a quota of the
 // name's own: there is room for one as long as fewer than most names of models have quotas.
-func (c *Catalog) Lesson(name string, report *observation.Limits, most int) (next state.Quota, differs bool) {
+func (c *Catalog) Lesson(name string, report *state.ReportedLimits, most int) (next state.Quota, differs bool) {
 	cover, q, _ := c.Cover(name)
 	if !IsName(name) || !report.Differ(&q) { // a provider has no model without a name
 		return q, false

@@ -1,7 +1,4 @@
-// Package external keeps the usage of a model by others: a provider reports more usage than this
-// limiter has charged, because other programs use the same limit. The limiter's Observe fills it
-// in, and its decisions count it beside the charges.
-package external
+package account
 
 import (
 	"time"
@@ -9,12 +6,14 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Usage is the external usage of one model, by dimension; calls in flight have none. The zero
-// value is none. It is not safe for concurrent use.
-type Usage [state.InFlight]Part
+// External is the usage of a model by others, by dimension: a provider reports more usage than this
+// limiter has charged, because other programs use the same limit. The limiter's Observe fills it
+// in, and its decisions count it beside the charges. Calls in flight have none. The zero value is
+// none. It is not safe for concurrent use.
+type External [state.InFlight]ExternalPart
 
-// Part is the external usage of one dimension. The zero value is none.
-type Part struct {
+// ExternalPart is the external usage of one dimension. The zero value is none.
+type ExternalPart struct {
 	Amount int
 	Until  int64 // the end, excluded: an instant for the minute, in UnixNano for the day
 	SentAt int64 // the instant at which the call whose answer said so was sent
@@ -26,7 +25,7 @@ const sentSlack = int64(250 * time.Millisecond)
 
 // Take replaces the observation in force, or raises it if the new one is of a call that was sent
 // earlier. It reports whether a request may now pass sooner, and whether one may pass later.
-func (p *Part) Take(is Part) (eased, tightened bool) {
+func (p *ExternalPart) Take(is ExternalPart) (eased, tightened bool) {
 	was := *p
 	if was.Amount > 0 && is.SentAt+sentSlack < was.SentAt {
 		if is.Amount <= was.Amount {
@@ -35,7 +34,7 @@ func (p *Part) Take(is Part) (eased, tightened bool) {
 		is.Until, is.SentAt = max(is.Until, was.Until), was.SentAt
 	}
 	if *p = is; is.Amount == 0 {
-		*p = Part{}
+		*p = ExternalPart{}
 	}
 	eased = is.Amount < was.Amount || is.Until < was.Until
 	tightened = is.Amount > was.Amount || is.Amount > 0 && is.Until > was.Until
@@ -44,7 +43,7 @@ func (p *Part) Take(is Part) (eased, tightened bool) {
 
 // Expire drops the parts that have ended at an instant, which is wall in UnixNano, and reports
 // whether any is left.
-func (u *Usage) Expire(instant, wall int64) (left bool) {
+func (u *External) Expire(instant, wall int64) (left bool) {
 	for of := range state.InFlight {
 		now := instant
 		if state.Limits[of].Window == state.Day {
@@ -52,7 +51,7 @@ func (u *Usage) Expire(instant, wall int64) (left bool) {
 		}
 		p := &u[of]
 		if p.Amount > 0 && p.Until <= now {
-			*p = Part{}
+			*p = ExternalPart{}
 		}
 		left = left || p.Amount > 0
 	}
