@@ -71,9 +71,8 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {},
 	"internal/explain": {
-		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money",
 	},
 	"internal/errtext": {},
@@ -100,14 +99,14 @@ var importRules = map[string][]string{
 	},
 	"internal/former": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/clock",
-		modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/errtext",
+		modulePath + "/internal/engine", modulePath + "/internal/errtext",
 		modulePath + "/internal/fleet", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
 		modulePath + "/internal/tokens",
 		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
 	},
 	"internal/replica": {
-		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/fleet",
+		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
 		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
 		modulePath + "/internal/verdict", modulePath + "/internal/wire", modulePath + "/money",
 		modulePath + "/internal/catalog", modulePath + "/internal/store/memlog", modulePath + "/internal/tokens", // in its tests
@@ -121,7 +120,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/state", // in its tests
 	},
 	"internal/sqlitestate": {
-		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/clock", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
@@ -141,7 +140,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/verdict": {
-		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/account", modulePath + "/internal/errtext",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/wire",
 		modulePath + "/money",
 	},
@@ -150,14 +149,14 @@ var importRules = map[string][]string{
 		modulePath + "/internal/verdict", modulePath + "/internal/wire",
 	},
 	"internal/engine": {
-		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/cooldown",
+		modulePath + "/internal/account", modulePath + "/internal/catalog",
 		modulePath + "/internal/fairline", modulePath + "/internal/found",
 		modulePath + "/internal/lines",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/yamlfile": {
-		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/clock", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/money", "gopkg.in/yaml.v3",
 	},
 	"internal/jsonscan": {},

@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -158,7 +157,7 @@ func (l loading) takeFindings() {
 	defer rl.mu.Unlock()
 	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for name, c := range l.Cooldowns {
-		rl.engine.LoadCooldown(name, clock.UnixNano(c.Until), cooldown.Cause(c.Cause), rl.nowAtLocked(work.Instant))
+		rl.engine.LoadCooldown(name, clock.UnixNano(c.Until), state.KeptCause(c.Cause), rl.nowAtLocked(work.Instant))
 		work.Next()
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Found)) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
@@ -25,7 +24,7 @@ func (c Cool) Append(to []byte) []byte {
 
 func readCool(r *wire.Reader) Command {
 	c := Cool{Name: readName(r), Until: int64(r.UpTo(uint64(farthest))), Cause: readString(r)}
-	if cooldown.Cause(c.Cause) != c.Cause {
+	if state.KeptCause(c.Cause) != c.Cause {
 		r.Fail("cause of another form")
 	}
 	return c

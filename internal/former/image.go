@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -150,7 +149,7 @@ func (t *taking) takeFound() {
 func (t *taking) takeRest() {
 	for _, name := range slices.Sorted(maps.Keys(t.Cooldowns)) {
 		is := t.Cooldowns[name]
-		t.engine.LoadCooldown(name, clock.UnixNano(is.Until), cooldown.Cause(is.Cause), t.Now)
+		t.engine.LoadCooldown(name, clock.UnixNano(is.Until), state.KeptCause(is.Cause), t.Now)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Spend)) {
 		if is := t.Spend[name]; !is.IsOver(t.Now.Wall) {

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -153,7 +152,7 @@ func (w *encoder) cooldowns(of string, cooldowns map[string]state.Cooldown) {
 		w.model(model)
 		w.buf = append(w.buf, "        until: "...)
 		w.instant(inFourDigits(cooldowns[model].Until))
-		if cause := cooldown.Cause(cooldowns[model].Cause); cause != cooldown.Caller {
+		if cause := state.KeptCause(cooldowns[model].Cause); cause != state.CauseCaller {
 			w.text("cause", quotedName(cause))
 		}
 	}

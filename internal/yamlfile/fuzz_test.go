@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -146,7 +145,7 @@ func differs(s, other *state.Snapshot) string {
 		return "origins differ"
 	}
 	if !maps.EqualFunc(s.Cooldowns, other.Cooldowns, func(a, b state.Cooldown) bool {
-		return inFourDigits(a.Until).Equal(inFourDigits(b.Until)) && cooldown.Cause(a.Cause) == cooldown.Cause(b.Cause)
+		return inFourDigits(a.Until).Equal(inFourDigits(b.Until)) && state.KeptCause(a.Cause) == state.KeptCause(b.Cause)
 	}) {
 		return "cooldowns differ"
 	}
