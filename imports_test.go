@@ -67,7 +67,6 @@ var importRules = map[string][]string{
 		modulePath + "/debounce", modulePath + "/internal/clock",
 		modulePath + "/internal/notice", // in its tests
 	},
-	"internal/fairline": {modulePath + "/internal/wire"},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
@@ -145,12 +144,12 @@ var importRules = map[string][]string{
 		modulePath + "/money",
 	},
 	"internal/lines": {
-		modulePath + "/internal/account", modulePath + "/internal/fairline", modulePath + "/internal/state",
+		modulePath + "/internal/account", modulePath + "/internal/state",
 		modulePath + "/internal/verdict", modulePath + "/internal/wire",
 	},
 	"internal/engine": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog",
-		modulePath + "/internal/fairline", modulePath + "/internal/found",
+		modulePath + "/internal/found",
 		modulePath + "/internal/lines",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",

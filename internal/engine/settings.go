@@ -7,7 +7,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -145,7 +144,7 @@ func lineClasses(classes map[string]state.Class) map[string]lines.Class {
 	all := make(map[string]lines.Class, len(classes))
 	for name, c := range classes {
 		all[name] = lines.Class{
-			Class:    fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead},
+			Share:    lines.Share{Name: name, Weight: c.Weight, Ahead: c.Ahead},
 			MaxQueue: c.MaxQueue, Reserves: c.ReservePercent > 0,
 		}
 	}

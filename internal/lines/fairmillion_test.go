@@ -1,6 +1,6 @@
 // A million steps of a line, against what the guide says of classes and flows.
 
-package fairline
+package lines
 
 import (
 	"fmt"
@@ -20,13 +20,13 @@ type queued struct {
 	flow  string
 	came  int
 	size  int64
-	entry *Entry[int]
+	entry *fairEntry[int]
 	awake bool
 }
 
 // sharing is a class as start-time fair queueing has it.
 type sharing struct {
-	Class
+	Share
 	waits  []*queued
 	known  bool                      // had a waiter since the line was empty
 	circle []string                  // the flows that wait, in the order in which they take turns
@@ -46,7 +46,7 @@ type span struct{ least, most, first int64 }
 // begin of what is served.
 type book struct {
 	*testing.T
-	line     Line[int]
+	line     fairLine[int]
 	classes  []*sharing
 	now      map[bool]int64 // virtual time, of those ahead and of the others
 	len      int
@@ -118,7 +118,7 @@ func (b *book) next() (of *sharing, next *queued) {
 	for _, s := range b.classes {
 		ahead = ahead || s.Ahead && s.awake > 0
 	}
-	if ahead && b.over == Overtaken && b.othersAwake() {
+	if ahead && b.over == overtaken && b.othersAwake() {
 		ahead = false
 	}
 	for _, s := range b.classes {
@@ -142,10 +142,10 @@ func (b *book) push(random *rand.Rand, s *sharing) {
 	s.waits = append(s.waits, w)
 	b.len++
 	if random.IntN(8) == 0 {
-		w.entry = b.line.PushAsleep(w.came, s.Class, w.flow)
+		w.entry = b.line.PushAsleep(w.came, s.Share, w.flow)
 		return
 	}
-	w.entry = b.line.Push(w.came, s.Class, w.flow)
+	w.entry = b.line.Push(w.came, s.Share, w.flow)
 	b.wake(s, w)
 }
 
@@ -306,8 +306,8 @@ func TestLineOfAMillionSteps(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 77))
 		b := &book{T: t, now: map[bool]int64{}}
 		for i := range 1 + random.IntN(6) {
-			c := Class{Name: fmt.Sprint(i), Weight: random.IntN(7), Ahead: random.IntN(4) == 0}
-			b.classes = append(b.classes, &sharing{Class: c, gaps: make([]span, 6), since: make(map[string]map[string]int)})
+			c := Share{Name: fmt.Sprint(i), Weight: random.IntN(7), Ahead: random.IntN(4) == 0}
+			b.classes = append(b.classes, &sharing{Share: c, gaps: make([]span, 6), since: make(map[string]map[string]int)})
 		}
 		for _, s := range b.classes {
 			s.gaps = s.gaps[:len(b.classes)]

@@ -1,4 +1,4 @@
-package fairline
+package lines
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 // flow is the waiters of a flow in a class. It is forgotten when they have left.
 type flow[W any] struct {
 	name     string
-	last     *Entry[W] // of those that wait
-	awake    queue[*Entry[W]]
+	last     *fairEntry[W] // of those that wait
+	awake    fairQueue[*fairEntry[W]]
 	place    int64 // among the flows of its class
 	position int
 }
@@ -25,10 +25,10 @@ func (f *flow[W]) precedes(other *flow[W]) bool {
 func (f *flow[W]) at() *int { return &f.position }
 
 // first returns the waiter of a class that is next, of those that are awake.
-func (k *class[W]) first() *Entry[W] { return k.awake.First().awake.First() }
+func (k *fairClass[W]) first() *fairEntry[W] { return k.awake.First().awake.First() }
 
 // moved brings a flow in order after a waiter of it woke, fell asleep or left.
-func (k *class[W]) moved(f *flow[W]) {
+func (k *fairClass[W]) moved(f *flow[W]) {
 	if f.awake.Len() == 0 {
 		k.awake.Remove(f)
 		return
@@ -37,20 +37,20 @@ func (k *class[W]) moved(f *flow[W]) {
 }
 
 // toEnd puts a flow behind all others of its class.
-func (k *class[W]) toEnd(f *flow[W]) {
+func (k *fairClass[W]) toEnd(f *flow[W]) {
 	k.places++
 	f.place = k.places
 }
 
-// Circle is the flows of a line, by class, in the order in which they are served.
-type Circle map[string][]string
+// fairCircle is the flows of a line, by class, in the order in which they are served.
+type fairCircle map[string][]string
 
 // Circle returns the flows that wait, asleep or not.
-func (l *Line[W]) Circle() Circle {
+func (l *fairLine[W]) Circle() fairCircle {
 	if l.in == nil {
 		return nil
 	}
-	c := make(Circle)
+	c := make(fairCircle)
 	for _, k := range l.in.classes {
 		for _, f := range k.inOrder() {
 			c[k.Name] = append(c[k.Name], f.name)
@@ -61,7 +61,7 @@ func (l *Line[W]) Circle() Circle {
 
 // SetCircle brings flows that wait into an order, and others behind them: a line that is made anew
 // goes on as the one before.
-func (l *Line[W]) SetCircle(c Circle) {
+func (l *fairLine[W]) SetCircle(c fairCircle) {
 	if l.in == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (l *Line[W]) SetCircle(c Circle) {
 }
 
 // inOrder returns the flows that wait, the first first.
-func (k *class[W]) inOrder() []*flow[W] {
+func (k *fairClass[W]) inOrder() []*flow[W] {
 	flows := slices.Collect(maps.Values(k.flows))
 	if k.unnamed.last != nil {
 		flows = append(flows, &k.unnamed)
@@ -90,7 +90,7 @@ func (k *class[W]) inOrder() []*flow[W] {
 }
 
 // flow returns a flow of the class.
-func (k *class[W]) flow(name string) *flow[W] {
+func (k *fairClass[W]) flow(name string) *flow[W] {
 	if name == "" {
 		return &k.unnamed
 	}
@@ -106,7 +106,7 @@ func (k *class[W]) flow(name string) *flow[W] {
 }
 
 // leaveFlow takes a waiter out of its flow.
-func (k *class[W]) leaveFlow(e *Entry[W]) {
+func (k *fairClass[W]) leaveFlow(e *fairEntry[W]) {
 	f := e.flow
 	prev, next := e.inFlow.prev, e.inFlow.next
 	if prev != nil {

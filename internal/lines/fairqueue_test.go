@@ -1,4 +1,4 @@
-package fairline
+package lines
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ func (i *item) at() *int { return &i.position }
 
 func TestQueueKeepsOrderAndPositions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var q queue[*item]
+	var q fairQueue[*item]
 	all := make([]*item, 40)
 	for i := range all {
 		all[i] = &item{name: string(rune('A' + i))}
@@ -58,7 +58,7 @@ func TestQueueKeepsOrderAndPositions(t *testing.T) {
 }
 
 func TestQueueLeavesElementsOfOthersAlone(t *testing.T) {
-	var q, other queue[*item]
+	var q, other fairQueue[*item]
 	a, b := &item{name: "a"}, &item{name: "b"}
 	q.Put(a)
 	other.Put(b)
@@ -71,7 +71,7 @@ func TestQueueLeavesElementsOfOthersAlone(t *testing.T) {
 }
 
 // check reports what is not a heap, or not where it says.
-func check(t *testing.T, q *queue[*item]) {
+func check(t *testing.T, q *fairQueue[*item]) {
 	t.Helper()
 	for i, m := range q.elements {
 		if m.position != i+1 {

@@ -1,8 +1,8 @@
-package fairline
+package lines
 
 import "container/heap"
 
-// element is an element of a [queue], which is a pointer as a rule.
+// element is an element of a [fairQueue], which is a pointer as a rule.
 type element[E any] interface {
 	comparable
 
@@ -14,25 +14,25 @@ type element[E any] interface {
 	at() *int
 }
 
-// queue is a priority queue whose elements know their positions, so that any of them can be moved
-// or removed in logarithmic time. An element is in one queue at a time. The zero value is an empty
-// queue. A queue is not safe for concurrent use.
-type queue[E element[E]] struct{ elements ordered[E] }
+// fairQueue is a priority queue whose elements know their positions, so that any of them can be
+// moved or removed in logarithmic time. An element is in one queue at a time. The zero value is an
+// empty queue. A fairQueue is not safe for concurrent use.
+type fairQueue[E element[E]] struct{ elements ordered[E] }
 
 // Len returns the number of elements.
-func (q *queue[E]) Len() int { return len(q.elements) }
+func (q *fairQueue[E]) Len() int { return len(q.elements) }
 
 // First returns the element in front. The queue must not be empty.
-func (q *queue[E]) First() E { return q.elements[0] }
+func (q *fairQueue[E]) First() E { return q.elements[0] }
 
 // Contains reports whether an element is in this queue.
-func (q *queue[E]) Contains(e E) bool {
+func (q *fairQueue[E]) Contains(e E) bool {
 	at := *e.at()
 	return at > 0 && at <= len(q.elements) && q.elements[at-1] == e
 }
 
 // Put puts an element into the queue. One that is there moves to where it belongs.
-func (q *queue[E]) Put(e E) {
+func (q *fairQueue[E]) Put(e E) {
 	if q.Contains(e) {
 		heap.Fix(&q.elements, *e.at()-1)
 		return
@@ -41,7 +41,7 @@ func (q *queue[E]) Put(e E) {
 }
 
 // Remove takes an element out. One that is not there changes nothing.
-func (q *queue[E]) Remove(e E) {
+func (q *fairQueue[E]) Remove(e E) {
 	if q.Contains(e) {
 		heap.Remove(&q.elements, *e.at()-1)
 	}

@@ -1,4 +1,4 @@
-package fairline
+package lines
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 
 // copies are lines that all had the same life.
 type copies struct {
-	lines   []*Line[uint64]
-	entries []map[uint64]*Entry[uint64] // of each line, by waiter
+	lines   []*fairLine[uint64]
+	entries []map[uint64]*fairEntry[uint64] // of each line, by waiter
 	ids     []uint64
 	next    uint64
-	classes []Class
+	classes []Share
 }
 
 var imageFlows = []string{"", "x", "y", "z"}
@@ -30,7 +30,7 @@ func itself(id uint64) uint64 { return id }
 func known(id uint64) (uint64, bool) { return id, true }
 
 // each does the same in all lines, with the entry of a waiter in each.
-func (c *copies) each(id uint64, do func(l *Line[uint64], e *Entry[uint64])) {
+func (c *copies) each(id uint64, do func(l *fairLine[uint64], e *fairEntry[uint64])) {
 	for i, l := range c.lines {
 		do(l, c.entries[i][id])
 	}
@@ -60,7 +60,7 @@ func (c *copies) push(random *rand.Rand) {
 
 // step is something that happens to a line.
 func (c *copies) step(random *rand.Rand) {
-	what, amount := random.IntN(20), random.Int64N(Unit)
+	what, amount := random.IntN(20), random.Int64N(wholeCharge)
 	if what < 7 || len(c.ids) == 0 {
 		c.push(random)
 		return
@@ -72,13 +72,13 @@ func (c *copies) step(random *rand.Rand) {
 	class := c.classes[random.IntN(len(c.classes))]
 	switch {
 	case what < 13:
-		c.each(id, func(l *Line[uint64], e *Entry[uint64]) { l.Serve(e, amount) })
+		c.each(id, func(l *fairLine[uint64], e *fairEntry[uint64]) { l.Serve(e, amount) })
 		c.leaves(id)
 	case what == 13:
-		c.each(id, func(l *Line[uint64], e *Entry[uint64]) { l.Remove(e) })
+		c.each(id, func(l *fairLine[uint64], e *fairEntry[uint64]) { l.Remove(e) })
 		c.leaves(id)
 	case what < 17:
-		c.each(id, func(l *Line[uint64], e *Entry[uint64]) {
+		c.each(id, func(l *fairLine[uint64], e *fairEntry[uint64]) {
 			if e.IsAwake() {
 				l.Sleep(e)
 				return
@@ -86,15 +86,15 @@ func (c *copies) step(random *rand.Rand) {
 			l.Wake(e)
 		})
 	case what < 19:
-		c.each(id, func(l *Line[uint64], _ *Entry[uint64]) { l.Pass(class, amount) })
+		c.each(id, func(l *fairLine[uint64], _ *fairEntry[uint64]) { l.Pass(class, amount) })
 	default:
-		circle := Circle{class.Name: {"y", ""}}
-		c.each(id, func(l *Line[uint64], _ *Entry[uint64]) { l.SetCircle(circle) })
+		circle := fairCircle{class.Name: {"y", ""}}
+		c.each(id, func(l *fairLine[uint64], _ *fairEntry[uint64]) { l.SetCircle(circle) })
 	}
 }
 
 // answers is all that a line says.
-func (c *copies) answers(l *Line[uint64], of map[uint64]*Entry[uint64]) string {
+func (c *copies) answers(l *fairLine[uint64], of map[uint64]*fairEntry[uint64]) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, l.Len(), l.Classes(), l.ByClass(), l.Circle(), l.Progress())
 	for e := range l.All() {
@@ -130,13 +130,13 @@ func (c *copies) agree(t *testing.T) {
 func (c *copies) drain(t *testing.T) {
 	for len(c.ids) > 0 {
 		id := c.ids[0]
-		c.each(id, func(l *Line[uint64], e *Entry[uint64]) { l.Wake(e) })
+		c.each(id, func(l *fairLine[uint64], e *fairEntry[uint64]) { l.Wake(e) })
 		id = c.lines[0].Head().Value
-		c.each(id, func(l *Line[uint64], e *Entry[uint64]) {
+		c.each(id, func(l *fairLine[uint64], e *fairEntry[uint64]) {
 			if l.Head() != e {
 				t.Fatalf("the next is %d, want %d", l.Head().Value, id)
 			}
-			l.Serve(e, Unit/3)
+			l.Serve(e, wholeCharge/3)
 		})
 		c.leaves(id)
 	}
@@ -146,11 +146,11 @@ func (c *copies) drain(t *testing.T) {
 func (c *copies) take(t *testing.T, i int, image []byte) {
 	t.Helper()
 	r := wire.NewReader(image)
-	line := ReadLine(r, known)
+	line := readFairLine(r, known)
 	if err := r.End(); err != nil {
 		t.Fatal(err)
 	}
-	c.lines[i], c.entries[i] = &line, make(map[uint64]*Entry[uint64])
+	c.lines[i], c.entries[i] = &line, make(map[uint64]*fairEntry[uint64])
 	for e := range line.All() {
 		c.entries[i][e.Value] = e
 	}
@@ -161,9 +161,9 @@ func TestImageGoesOn(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 30))
-			c := &copies{classes: []Class{{}, {"a", 3, false}, {"b", 0, false}, {"ahead", 2, true}, {"also", 0, true}}}
+			c := &copies{classes: []Share{{}, {"a", 3, false}, {"b", 0, false}, {"ahead", 2, true}, {"also", 0, true}}}
 			c.classes = c.classes[:1+random.IntN(len(c.classes))]
-			c.lines, c.entries = make([]*Line[uint64], 2), make([]map[uint64]*Entry[uint64], 2)
+			c.lines, c.entries = make([]*fairLine[uint64], 2), make([]map[uint64]*fairEntry[uint64], 2)
 			c.take(t, 0, wire.AppendUint(nil, 0))
 			for range 12 {
 				c.take(t, 1, c.lines[0].AppendImage(nil, itself))
@@ -181,10 +181,10 @@ func TestImageGoesOn(t *testing.T) {
 
 // Lines that serve in the same order have the same bytes, in whatever order their classes came.
 func TestImageIsCanonical(t *testing.T) {
-	var one, other Line[uint64]
-	a, b := Class{Name: "a"}, Class{Name: "b", Weight: 1}
+	var one, other fairLine[uint64]
+	a, b := Share{Name: "a"}, Share{Name: "b", Weight: 1}
 	gone := one.PushAsleep(9, b, "")
-	for _, l := range []*Line[uint64]{&one, &other} {
+	for _, l := range []*fairLine[uint64]{&one, &other} {
 		l.Push(1, a, "y")
 		l.PushAsleep(2, b, "x")
 		l.PushAsleep(3, b, "w")
@@ -196,12 +196,12 @@ func TestImageIsCanonical(t *testing.T) {
 }
 
 func TestImageIsSmall(t *testing.T) {
-	var l Line[uint64]
+	var l fairLine[uint64]
 	if image := l.AppendImage(nil, itself); len(image) != 1 {
 		t.Errorf("an empty line takes %d bytes", len(image))
 	}
 	for i := range uint64(100) {
-		l.Push(i, Class{}, "flow")
+		l.Push(i, Share{}, "flow")
 	}
 	if image := l.AppendImage(nil, itself); len(image) > 530 {
 		t.Errorf("100 waiters take %d bytes", len(image))
@@ -240,7 +240,7 @@ func TestReadLineRefuses(t *testing.T) {
 	} {
 		image := strings.Replace(valid.head+valid.classes+valid.waiters, tt.old, tt.new, 1)
 		r := wire.NewReader([]byte(image))
-		line := ReadLine(r, func(id uint64) (uint64, bool) { return id, id >= 7 })
+		line := readFairLine(r, func(id uint64) (uint64, bool) { return id, id >= 7 })
 		err := fmt.Sprint(r.End())
 		if tt.want == "" && (line.Len() != 3 || r.End() != nil || string(line.AppendImage(nil, itself)) != image) {
 			t.Errorf("%s: %d waiters, %s, written as %q", tt.name, line.Len(), err, line.AppendImage(nil, itself))
@@ -253,10 +253,10 @@ func TestReadLineRefuses(t *testing.T) {
 
 // No bytes panic, nor the line that is read from them. What is accepted is what is written for it.
 func FuzzReadLine(f *testing.F) {
-	classes := []Class{{}, {"a", 3, false}, {"ahead", 2, true}}
+	classes := []Share{{}, {"a", 3, false}, {"ahead", 2, true}}
 	random := rand.New(rand.NewPCG(3, 30))
 	for range 3 {
-		c := &copies{classes: classes, lines: []*Line[uint64]{{}}, entries: []map[uint64]*Entry[uint64]{{}}}
+		c := &copies{classes: classes, lines: []*fairLine[uint64]{{}}, entries: []map[uint64]*fairEntry[uint64]{{}}}
 		for range 30 {
 			c.step(random)
 			f.Add(c.lines[0].AppendImage(nil, itself), random.Uint64())
@@ -264,14 +264,14 @@ func FuzzReadLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, image []byte, seed uint64) {
 		r := wire.NewReader(image)
-		line := ReadLine(r, known)
+		line := readFairLine(r, known)
 		if r.End() != nil {
 			return
 		}
 		if again := line.AppendImage(nil, itself); !bytes.Equal(again, image) {
 			t.Fatalf("%q are accepted, and written as %q", image, again)
 		}
-		c := &copies{classes: classes, next: 1 << 32, lines: make([]*Line[uint64], 2), entries: make([]map[uint64]*Entry[uint64], 2)}
+		c := &copies{classes: classes, next: 1 << 32, lines: make([]*fairLine[uint64], 2), entries: make([]map[uint64]*fairEntry[uint64], 2)}
 		c.take(t, 0, image)
 		c.take(t, 1, image)
 		for e := range line.All() {

@@ -1,4 +1,4 @@
-package fairline
+package lines
 
 import (
 	"cmp"
@@ -13,24 +13,24 @@ type oracle struct {
 	waiters []*oracleWaiter
 	circle  map[string][]string // the flows of a class that wait, in the order in which they take turns
 	start   map[string]int64    // of classes with waiters that are awake
-	known   map[string]Class
+	known   map[string]Share
 	virtual map[bool]int64
 	passed  int
 }
 
 type oracleWaiter struct {
 	name    int
-	class   Class
+	class   Share
 	flow    string
 	arrival int
 	awake   bool
-	entry   *Entry[int]
+	entry   *fairEntry[int]
 }
 
 func newOracle() *oracle {
 	return &oracle{
 		circle: map[string][]string{}, start: map[string]int64{},
-		known: map[string]Class{}, virtual: map[bool]int64{},
+		known: map[string]Share{}, virtual: map[bool]int64{},
 	}
 }
 
@@ -53,7 +53,7 @@ func (o *oracle) heads() (heads []*oracleWaiter) {
 		heads = append(heads, w)
 	}
 	rank := func(w *oracleWaiter) int {
-		if w.class.Ahead != (o.passed >= Overtaken) {
+		if w.class.Ahead != (o.passed >= overtaken) {
 			return 0
 		}
 		return 1
@@ -102,7 +102,7 @@ func (o *oracle) remove(w *oracleWaiter) {
 	}
 }
 
-func (o *oracle) charge(c Class, amount int64) {
+func (o *oracle) charge(c Share, amount int64) {
 	o.virtual[c.Ahead] = max(o.virtual[c.Ahead], o.start[c.Name])
 	o.start[c.Name] += max(amount/int64(max(c.Weight, 1)), 1)
 	switch {
@@ -129,9 +129,9 @@ func TestLineAgreesWithOracle(t *testing.T) {
 }
 
 func play(t *testing.T, random *rand.Rand, steps int) {
-	classes := []Class{{}, {"a", 3, false}, {"b", 1, false}, {"ahead", 2, true}, {"also", 0, true}}
+	classes := []Share{{}, {"a", 3, false}, {"b", 1, false}, {"ahead", 2, true}, {"also", 0, true}}
 	classes = classes[:1+random.IntN(len(classes))]
-	var l Line[int]
+	var l fairLine[int]
 	o, n := newOracle(), 0
 	draw := func() *oracleWaiter { return o.waiters[random.IntN(len(o.waiters))] }
 	for range steps {
@@ -196,16 +196,16 @@ func play(t *testing.T, random *rand.Rand, steps int) {
 // While classes wait all the time, they get what their weights say, whatever the sizes.
 func TestSharesFollowWeights(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var l Line[int64]
-	heavy, light := Class{"heavy", 3, false}, Class{"light", 1, false}
-	size := func(c Class) int64 {
+	var l fairLine[int64]
+	heavy, light := Share{"heavy", 3, false}, Share{"light", 1, false}
+	size := func(c Share) int64 {
 		if c.Name == "heavy" {
 			return 1 + random.Int64N(50)
 		}
 		return 1 + random.Int64N(2000)
 	}
 	got := make(map[string]int64)
-	for _, c := range []Class{heavy, light} {
+	for _, c := range []Share{heavy, light} {
 		for range 5 {
 			l.Push(size(c), c, "")
 		}
@@ -218,7 +218,7 @@ func TestSharesFollowWeights(t *testing.T) {
 		}
 		got[c.Name] += e.Value
 		l.Push(size(c), c, "")
-		l.Serve(e, e.Value*(Unit/1_000_000))
+		l.Serve(e, e.Value*(wholeCharge/1_000_000))
 	}
 	if share := float64(got["heavy"]) / float64(got["heavy"]+got["light"]); share < 0.745 || share > 0.755 {
 		t.Errorf("the share is %f, want 0.75", share)
@@ -227,8 +227,8 @@ func TestSharesFollowWeights(t *testing.T) {
 
 // A class that was away has no credit: it is served once at most before the others go on.
 func TestIdleClassesSaveNothingUp(t *testing.T) {
-	var l Line[string]
-	a, b := Class{Name: "a"}, Class{Name: "b"}
+	var l fairLine[string]
+	a, b := Share{Name: "a"}, Share{Name: "b"}
 	for range 100 {
 		l.Push("a", a, "")
 	}
@@ -251,8 +251,8 @@ func TestIdleClassesSaveNothingUp(t *testing.T) {
 
 // The last of many waiters of the lowest class is served, however many come who go before it.
 func TestNobodyWaitsForEver(t *testing.T) {
-	var l Line[int]
-	ahead, low := Class{"ahead", 100, true}, Class{"low", 1, false}
+	var l fairLine[int]
+	ahead, low := Share{"ahead", 100, true}, Share{"low", 1, false}
 	const many = 10_000
 	for n := range many {
 		l.Push(n, low, "")
@@ -260,43 +260,43 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	served := 0
 	for l.InClass("low") > 0 {
 		l.Push(-1, ahead, "")
-		l.Serve(l.Head(), Unit)
+		l.Serve(l.Head(), wholeCharge)
 		served++
 	}
-	if most := many * (Overtaken + 1); served > most {
+	if most := many * (overtaken + 1); served > most {
 		t.Errorf("the last is served after %d services, want %d at most", served, most)
 	}
 }
 
 // Only those are overtaken who wait: what classes ahead got before counts for nobody.
 func TestNobodyIsOvertakenBeforeHeCame(t *testing.T) {
-	ahead := Class{"ahead", 1, true}
+	ahead := Share{"ahead", 1, true}
 	for _, asleep := range []bool{false, true} {
-		var l Line[string]
-		gone := l.PushAsleep("gone", Class{}, "")
+		var l fairLine[string]
+		gone := l.PushAsleep("gone", Share{}, "")
 		for range 20 {
 			l.Push("ahead", ahead, "")
 		}
 		if !asleep {
 			l.Wake(gone)
-			for range Overtaken - 1 {
-				l.Serve(l.Head(), Unit)
+			for range overtaken - 1 {
+				l.Serve(l.Head(), wholeCharge)
 			}
 			l.Remove(gone)
 		} else {
-			for range Overtaken - 1 {
-				l.Serve(l.Head(), Unit)
+			for range overtaken - 1 {
+				l.Serve(l.Head(), wholeCharge)
 			}
 			l.Wake(gone)
 		}
 		if !asleep {
-			l.Push("gone", Class{}, "")
+			l.Push("gone", Share{}, "")
 		}
-		for n := range Overtaken {
+		for n := range overtaken {
 			if e := l.Head(); e.Value != "ahead" {
 				t.Errorf("asleep %t: %s goes after %d services", asleep, e.Value, n)
 			}
-			l.Serve(l.Head(), Unit)
+			l.Serve(l.Head(), wholeCharge)
 		}
 		if e := l.Head(); e.Value != "gone" {
 			t.Errorf("asleep %t: the next is %s", asleep, e.Value)
@@ -305,19 +305,19 @@ func TestNobodyIsOvertakenBeforeHeCame(t *testing.T) {
 }
 
 func TestFlowsTakeTurns(t *testing.T) {
-	var l Line[string]
+	var l fairLine[string]
 	for n := range 6 {
-		l.Push(fmt.Sprint("x", n), Class{}, "x")
+		l.Push(fmt.Sprint("x", n), Share{}, "x")
 	}
-	l.Push("y0", Class{}, "y")
-	l.Push("y1", Class{}, "y")
-	l.Push("z0", Class{}, "z")
+	l.Push("y0", Share{}, "y")
+	l.Push("y1", Share{}, "y")
+	l.Push("z0", Share{}, "z")
 	var order []string
 	for l.Len() > 0 {
 		e := l.Head()
 		order = append(order, e.Value)
 		if l.Serve(e, 1); e.Value == "z0" {
-			l.Push("z1", Class{}, "z") // comes back, and is no earlier for that
+			l.Push("z1", Share{}, "z") // comes back, and is no earlier for that
 		}
 	}
 	want := []string{"x0", "y0", "z0", "x1", "y1", "z1", "x2", "x3", "x4", "x5"}
@@ -340,20 +340,20 @@ func TestWhoGivesUpTakesNoTurn(t *testing.T) {
 		{"all", func(i int) bool { return i < many+2 }, []string{"y", "x1002", "y", "y"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var l Line[string]
+			var l fairLine[string]
 			for range many {
-				l.Push("y", Class{}, "y")
+				l.Push("y", Share{}, "y")
 			}
-			var of []*Entry[string]
+			var of []*fairEntry[string]
 			for i := range many + 2 {
-				of = append(of, l.Push(fmt.Sprint("x", i), Class{}, "x"))
+				of = append(of, l.Push(fmt.Sprint("x", i), Share{}, "x"))
 			}
 			for i, e := range of {
 				if tt.leave(i) {
 					l.Remove(e)
 				}
 			}
-			l.Push("x1002", Class{}, "x")
+			l.Push("x1002", Share{}, "x")
 			var order []string
 			for range 4 {
 				order = append(order, l.Head().Value)
@@ -369,16 +369,16 @@ func TestWhoGivesUpTakesNoTurn(t *testing.T) {
 // A flow that comes waits for one service of each other flow, whenever in their round it comes.
 func TestNewFlowWaitsForOneOfEach(t *testing.T) {
 	for before := range 4 {
-		var l Line[string]
+		var l fairLine[string]
 		for _, flow := range []string{"x", "y", "z"} {
 			for range 10 {
-				l.Push(flow, Class{}, flow)
+				l.Push(flow, Share{}, flow)
 			}
 		}
 		for range before {
 			l.Serve(l.Head(), 1)
 		}
-		l.Push("new", Class{}, "new")
+		l.Push("new", Share{}, "new")
 		var order []string
 		for l.Head().Value != "new" {
 			order = append(order, l.Head().Value)
@@ -392,8 +392,8 @@ func TestNewFlowWaitsForOneOfEach(t *testing.T) {
 
 // Virtual times stay far from the largest number, and keep their order.
 func TestVirtualTimesAreRebased(t *testing.T) {
-	var l Line[string]
-	a, b := Class{Name: "a", Weight: 1}, Class{Name: "b", Weight: 3}
+	var l fairLine[string]
+	a, b := Share{Name: "a", Weight: 1}, Share{Name: "b", Weight: 3}
 	for range 4 {
 		l.Push("a", a, "")
 		l.Push("b", b, "")
@@ -406,7 +406,7 @@ func TestVirtualTimesAreRebased(t *testing.T) {
 		if e.Value == "b" {
 			c = b
 		}
-		l.Serve(e, Unit)
+		l.Serve(e, wholeCharge)
 		l.Push(e.Value, c, "")
 	}
 	if share := float64(got["b"]) / (1 << 23); share < 0.749 || share > 0.751 {
@@ -415,10 +415,10 @@ func TestVirtualTimesAreRebased(t *testing.T) {
 }
 
 func BenchmarkLine(b *testing.B) {
-	classes := []Class{{}, {"a", 3, false}, {"b", 1, false}, {"c", 2, true}}
+	classes := []Share{{}, {"a", 3, false}, {"b", 1, false}, {"c", 2, true}}
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var l Line[int]
+			var l fairLine[int]
 			for i := range n {
 				l.Push(i, classes[i%4], "")
 			}
@@ -432,34 +432,34 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-func classOf(e *Entry[int]) *Class { return &e.class.Class }
+func classOf(e *fairEntry[int]) *Share { return &e.class.Share }
 
 // A line that is made anew goes on with the flows where the one before was.
 func TestCircle(t *testing.T) {
-	var before Line[int]
+	var before fairLine[int]
 	if c := before.Circle(); len(c) != 0 {
 		t.Errorf("an empty line has %v", c)
 	}
-	a, b := Class{Name: "a"}, Class{Name: "b"}
+	a, b := Share{Name: "a"}, Share{Name: "b"}
 	for i, flow := range []string{"x", "x", "x", "", "z"} {
 		before.Push(i, a, flow)
 		before.PushAsleep(10+i, b, "b"+flow)
 	}
 	before.Serve(before.First("a"), 1)
-	want := Circle{"a": {"", "z", "x"}, "b": {"bx", "b", "bz"}}
+	want := fairCircle{"a": {"", "z", "x"}, "b": {"bx", "b", "bz"}}
 	circle := before.Circle()
 	if fmt.Sprint(circle) != fmt.Sprint(want) {
 		t.Errorf("the circle is %v, want %v", circle, want)
 	}
-	var line Line[int]
+	var line fairLine[int]
 	line.SetCircle(circle) // of which nobody waits
 	asleep := line.PushAsleep(0, a, "x")
 	for i, flow := range []string{"new", "x", "z", ""} {
 		line.Push(i, b, flow)
-		line.Push(10+i, Class{Name: "c"}, flow)
+		line.Push(10+i, Share{Name: "c"}, flow)
 	}
-	line.Push(20, Class{Name: "c"}, "new")
-	line.SetCircle(Circle{"b": {"", "gone", "z", "x"}, "a": {"x"}})
+	line.Push(20, Share{Name: "c"}, "new")
+	line.SetCircle(fairCircle{"b": {"", "gone", "z", "x"}, "a": {"x"}})
 	var order []int
 	for _, class := range []string{"b", "c"} {
 		for e := line.First(class); e != nil; e = line.First(class) {

@@ -1,4 +1,4 @@
-package fairline
+package lines
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 )
 
 // farthest bounds the virtual times of an image, so that no sum of them overflows;
-// mostPassed bounds a count that begins anew after Overtaken services, unless waiters are served
+// mostPassed bounds a count that begins anew after overtaken services, unless waiters are served
 // that are not the head.
 const (
 	farthest   = 1 << 62
@@ -24,9 +24,10 @@ const (
 	mostClasses = 1 << 12
 )
 
-// AppendImage appends the line as bytes from which ReadLine makes one that serves in the same order
-// from then on. The same line has the same bytes. idOf names the waiters, each by another number.
-func (l *Line[W]) AppendImage(to []byte, idOf func(W) uint64) []byte {
+// AppendImage appends the line as bytes from which readFairLine makes one that serves in the same
+// order from then on. The same line has the same bytes. idOf names the waiters, each by another
+// number.
+func (l *fairLine[W]) AppendImage(to []byte, idOf func(W) uint64) []byte {
 	to = wire.AppendUint(to, uint64(l.Len()))
 	if l.in == nil {
 		return to
@@ -54,45 +55,45 @@ func (l *Line[W]) AppendImage(to []byte, idOf func(W) uint64) []byte {
 }
 
 // byName returns the classes in the order of their names. That in which they came decides nothing.
-func (in *waiting[W]) byName() []*class[W] {
-	return slices.SortedFunc(slices.Values(in.classes), func(a, b *class[W]) int { return cmp.Compare(a.Name, b.Name) })
+func (in *waiting[W]) byName() []*fairClass[W] {
+	return slices.SortedFunc(slices.Values(in.classes), func(a, b *fairClass[W]) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // appendImage appends the class without its flows.
-func (k *class[W]) appendImage(to []byte) []byte {
+func (k *fairClass[W]) appendImage(to []byte) []byte {
 	to = wire.AppendString(to, k.Name)
 	to = wire.AppendUint(to, uint64(k.weight()))
 	to = wire.AppendBool(to, k.Ahead)
 	return wire.AppendUint(to, uint64(k.start))
 }
 
-// reading is a line that is read from an image.
-type reading[W any] struct {
+// fairReading is a line that is read from an image.
+type fairReading[W any] struct {
 	*wire.Reader
-	line    Line[W]
+	line    fairLine[W]
 	classes []readClass[W]
 	flows   []readFlow[W]
-	awake   []*Entry[W]
+	awake   []*fairEntry[W]
 }
 
 type readClass[W any] struct {
-	class *class[W]
+	class *fairClass[W]
 	start int64
 }
 
 type readFlow[W any] struct {
-	class *class[W]
+	class *fairClass[W]
 	flow  *flow[W]
 }
 
-// ReadLine reads an image. waiterOf returns the waiter of a number, and false for a number that no
-// waiter has. All of the line then returns the entry of each of them. After an error the line is
+// readFairLine reads an image. waiterOf returns the waiter of a number, and false for a number that
+// no waiter has. All of the line then returns the entry of each of them. After an error the line is
 // empty.
-func ReadLine[W any](r *wire.Reader, waiterOf func(id uint64) (W, bool)) Line[W] {
-	in := reading[W]{Reader: r}
+func readFairLine[W any](r *wire.Reader, waiterOf func(id uint64) (W, bool)) fairLine[W] {
+	in := fairReading[W]{Reader: r}
 	n := r.Count(math.MaxInt, leastWaiter)
 	if n == 0 {
-		return Line[W]{}
+		return fairLine[W]{}
 	}
 	in.line.in = new(waiting[W])
 	virtual := [2]int64{int64(r.UpTo(farthest)), int64(r.UpTo(farthest))}
@@ -101,7 +102,7 @@ func ReadLine[W any](r *wire.Reader, waiterOf func(id uint64) (W, bool)) Line[W]
 	in.readWaiters(n, waiterOf)
 	in.place()
 	if r.Err() != nil {
-		return Line[W]{}
+		return fairLine[W]{}
 	}
 	for _, e := range in.awake { // in their places, or the order of their flows would be another
 		in.line.Wake(e)
@@ -113,9 +114,9 @@ func ReadLine[W any](r *wire.Reader, waiterOf func(id uint64) (W, bool)) Line[W]
 	return in.line
 }
 
-func (in *reading[W]) readClasses() {
+func (in *fairReading[W]) readClasses() {
 	for i, last := in.Count(mostClasses, leastClass), ""; i > 0 && in.Err() == nil; i-- {
-		c := Class{Name: in.String(math.MaxInt)}
+		c := Share{Name: in.String(math.MaxInt)}
 		if len(in.classes) > 0 && c.Name <= last {
 			in.Fail("classes out of order")
 		}
@@ -132,7 +133,7 @@ func (in *reading[W]) readClasses() {
 }
 
 // readFlows reads the flows of a class, in the order in which they are served.
-func (in *reading[W]) readFlows(k *class[W]) {
+func (in *fairReading[W]) readFlows(k *fairClass[W]) {
 	known := make(map[string]bool)
 	for i := in.Count(math.MaxInt, 1); i > 0 && in.Err() == nil; i-- {
 		name := in.String(math.MaxInt)
@@ -144,7 +145,7 @@ func (in *reading[W]) readFlows(k *class[W]) {
 	}
 }
 
-func (in *reading[W]) readWaiters(n int, waiterOf func(id uint64) (W, bool)) {
+func (in *fairReading[W]) readWaiters(n int, waiterOf func(id uint64) (W, bool)) {
 	known := make(map[uint64]bool, n)
 	for i := 0; i < n && in.Err() == nil; i++ {
 		id := in.Uint()
@@ -162,19 +163,19 @@ func (in *reading[W]) readWaiters(n int, waiterOf func(id uint64) (W, bool)) {
 
 // push puts a waiter at the end of the line. Those that are awake are kept asleep until the flows
 // have their places.
-func (in *reading[W]) push(id uint64, f readFlow[W], awake bool, waiterOf func(id uint64) (W, bool)) {
+func (in *fairReading[W]) push(id uint64, f readFlow[W], awake bool, waiterOf func(id uint64) (W, bool)) {
 	w, ok := waiterOf(id)
 	if !ok {
 		in.Fail("waiter that is not known")
 		return
 	}
-	if e := in.line.PushAsleep(w, f.class.Class, f.flow.name); awake {
+	if e := in.line.PushAsleep(w, f.class.Share, f.flow.name); awake {
 		in.awake = append(in.awake, e)
 	}
 }
 
 // place gives the flows their places: not those in which their waiters came.
-func (in *reading[W]) place() {
+func (in *fairReading[W]) place() {
 	for _, f := range in.flows {
 		if f.flow.last == nil {
 			in.Fail("flow without a waiter")

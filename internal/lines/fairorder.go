@@ -1,4 +1,4 @@
-package fairline
+package lines
 
 import (
 	"maps"
@@ -7,7 +7,7 @@ import (
 )
 
 // Head returns the waiter that is next; nil where none is awake.
-func (l *Line[W]) Head() *Entry[W] {
+func (l *fairLine[W]) Head() *fairEntry[W] {
 	k := l.next()
 	if k == nil {
 		return nil
@@ -16,7 +16,7 @@ func (l *Line[W]) Head() *Entry[W] {
 }
 
 // First returns the next waiter of a class; nil where none of it is awake.
-func (l *Line[W]) First(class string) *Entry[W] {
+func (l *fairLine[W]) First(class string) *fairEntry[W] {
 	if k := l.find(class); k != nil && k.awake.Len() > 0 {
 		return k.first()
 	}
@@ -24,11 +24,11 @@ func (l *Line[W]) First(class string) *Entry[W] {
 }
 
 // next returns the class that is next.
-func (l *Line[W]) next() (next *class[W]) {
+func (l *fairLine[W]) next() (next *fairClass[W]) {
 	if l.in == nil {
 		return nil
 	}
-	yields := l.in.passed >= Overtaken
+	yields := l.in.passed >= overtaken
 	for _, k := range l.in.classes {
 		if k.awake.Len() > 0 && (next == nil || k.before(next, yields)) {
 			next = k
@@ -38,7 +38,7 @@ func (l *Line[W]) next() (next *class[W]) {
 }
 
 // before orders classes with waiters. yields lets the classes that are not ahead go first.
-func (k *class[W]) before(other *class[W], yields bool) bool {
+func (k *fairClass[W]) before(other *fairClass[W], yields bool) bool {
 	switch {
 	case k.Ahead != other.Ahead:
 		return k.Ahead != yields
@@ -49,11 +49,11 @@ func (k *class[W]) before(other *class[W], yields bool) bool {
 }
 
 // Heads returns the first waiter of each class, in the order in which they are next.
-func (l *Line[W]) Heads() (heads []*Entry[W]) {
+func (l *fairLine[W]) Heads() (heads []*fairEntry[W]) {
 	if l.in == nil {
 		return nil
 	}
-	yields := l.in.passed >= Overtaken
+	yields := l.in.passed >= overtaken
 	for _, k := range l.in.classes {
 		if k.awake.Len() == 0 {
 			continue
@@ -71,7 +71,7 @@ func (l *Line[W]) Heads() (heads []*Entry[W]) {
 
 // Leads reports whether a call of a class that comes now would be next: no other of its class
 // waits, and its class is ahead of those that wait, or got less than its share.
-func (l *Line[W]) Leads(c Class) bool {
+func (l *fairLine[W]) Leads(c Share) bool {
 	head := l.Head()
 	if head == nil {
 		return true
@@ -84,25 +84,25 @@ func (l *Line[W]) Leads(c Class) bool {
 		start = k.start
 	}
 	if c.Ahead != head.class.Ahead {
-		return c.Ahead && l.in.passed < Overtaken
+		return c.Ahead && l.in.passed < overtaken
 	}
 	return max(start, *l.in.time(c.Ahead)) < head.class.start
 }
 
-// Progress is how far the classes of a line have been served. The zero value is that of an empty
-// line.
-type Progress struct {
+// fairProgress is how far the classes of a line have been served. The zero value is that of an
+// empty line.
+type fairProgress struct {
 	virtual [2]int64
 	passed  int
 	starts  map[string]int64 // of the classes
 }
 
 // Progress returns how far the classes have been served.
-func (l *Line[W]) Progress() (p Progress) {
+func (l *fairLine[W]) Progress() (p fairProgress) {
 	if l.in == nil {
 		return p
 	}
-	p = Progress{virtual: l.in.virtual, passed: l.in.passed, starts: make(map[string]int64)}
+	p = fairProgress{virtual: l.in.virtual, passed: l.in.passed, starts: make(map[string]int64)}
 	for _, k := range l.in.classes {
 		p.starts[k.Name] = k.start
 	}
@@ -110,7 +110,7 @@ func (l *Line[W]) Progress() (p Progress) {
 }
 
 // Resume says how far the classes have been served.
-func (l *Line[W]) Resume(p Progress, classOf func(name string) Class) {
+func (l *fairLine[W]) Resume(p fairProgress, classOf func(name string) Share) {
 	if l.in == nil {
 		return
 	}
@@ -128,9 +128,9 @@ func (l *Line[W]) Resume(p Progress, classOf func(name string) Class) {
 	}
 }
 
-// Part returns an amount of a limit, at most all of it, in Units; at least 1.
-func Part(amount, limit int) int64 {
-	hi, lo := bits.Mul64(uint64(amount), uint64(Unit))
+// chargeOf returns an amount of a limit, at most all of it, in Units; at least 1.
+func chargeOf(amount, limit int) int64 {
+	hi, lo := bits.Mul64(uint64(amount), uint64(wholeCharge))
 	part, _ := bits.Div64(hi, lo, uint64(limit))
 	return max(int64(part), 1)
 }
