@@ -16,7 +16,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
-	"dappco.re/go/core/go-ratelimit/internal/unsaved"
 	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -260,7 +259,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
-	rl.storage.sqlite = &sqliteStore{db: db, models: unsaved.New()}
+	rl.storage.sqlite = &sqliteStore{db: db, models: sqlitestate.NewUnsaved()}
 	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)

@@ -121,6 +121,8 @@ var importRules = map[string][]string{
 	"internal/sqlitestate": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
+		modulePath + "/internal/account",
+		modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
@@ -129,10 +131,6 @@ var importRules = map[string][]string{
 	"internal/breaker": {},
 	"internal/tally":   {},
 	"internal/tokens":  {},
-	"internal/unsaved": {
-		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
-		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
-	},
 	"internal/account": {
 		modulePath + "/internal/found",
 		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",

@@ -1,4 +1,4 @@
-package unsaved_test
+package sqlitestate_test
 
 import (
 	"testing"
@@ -8,14 +8,13 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
-	"dappco.re/go/core/go-ratelimit/internal/unsaved"
 )
 
 const span = account.Minute
 
 // world is some accounts, by model, and what the database is known to have of them.
 type world struct {
-	*unsaved.Models
+	*sqlitestate.Unsaved
 	memory map[string]*account.Account
 	now    account.Now
 	yields int
@@ -23,9 +22,9 @@ type world struct {
 
 func newWorld() *world {
 	return &world{
-		Models: unsaved.New(),
-		memory: make(map[string]*account.Account),
-		now:    account.Now{Instant: 1e15, Wall: 1_700_000_000e9},
+		Unsaved: sqlitestate.NewUnsaved(),
+		memory:  make(map[string]*account.Account),
+		now:     account.Now{Instant: 1e15, Wall: 1_700_000_000e9},
 	}
 }
 

@@ -1,6 +1,4 @@
-// Package unsaved knows which part of a limiter's memory its database lacks, so that a save writes
-// only that. The SQLite backend of a limiter that keeps a copy of its own uses it.
-package unsaved
+package sqlitestate
 
 import (
 	"maps"
@@ -9,15 +7,16 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Models compares accounts with what the database is known to have of them. Make one with New.
+// Unsaved knows which part of a limiter's memory its database lacks, so that a save writes only
+// that: it compares accounts with what the database is known to have of them. Make one with
+// NewUnsaved.
 //
-// The lock that guards a save guards a Models. Compare, Loaded and End use accounts, which may have
-// a lock of their own.
-type Models struct {
+// The lock that guards a save guards an Unsaved. Compare, Loaded and End use accounts, which may
+// have a lock of their own.
+type Unsaved struct {
 	known   map[string]*known
 	changed map[string]*change // by the comparison under way
 	round   int                // counts the comparisons
@@ -45,21 +44,21 @@ type known struct {
 
 // change is the work of one save for one model.
 type change struct {
-	sqlitestate.Change
+	Change
 	usage   usage // zero if it is not in memory any more
 	until   int64 // as in known
 	owes    int64 // until this instant the database may have superseded rows
 	entries account.Unstored
 }
 
-// New returns the Models of an empty database.
-func New() *Models { return &Models{known: make(map[string]*known)} }
+// NewUnsaved returns the Unsaved of an empty database.
+func NewUnsaved() *Unsaved { return &Unsaved{known: make(map[string]*known)} }
 
 // Has notes that the database has a model with a day, whatever entries.
-func (m *Models) Has(model string, day state.DayUsage) { m.known[model] = &known{day: day} }
+func (m *Unsaved) Has(model string, day state.DayUsage) { m.known[model] = &known{day: day} }
 
 // Loaded notes that the database, which Has the model of an account, has its entries as they are.
-func (m *Models) Loaded(a *account.Account, now account.Now, span int64) {
+func (m *Unsaved) Loaded(a *account.Account, now account.Now, span int64) {
 	a.Stored()
 	c := measure(a, now, span)
 	k := m.known[a.Name]
@@ -83,7 +82,7 @@ func measure(a *account.Account, now account.Now, span int64) *change {
 }
 
 // Begin begins a comparison of all models in memory. The last one must have ended.
-func (m *Models) Begin() {
+func (m *Unsaved) Begin() {
 	m.round++
 	m.changed = make(map[string]*change)
 }
@@ -92,7 +91,7 @@ func (m *Models) Begin() {
 // differs, Compare returns true, what the database lacks counts as being written until End, and the
 // entries must stay where and as they are as long as the changes are read. An account that is met
 // twice counts as it was then.
-func (m *Models) Compare(a *account.Account, now account.Now, span int64) (differs bool) {
+func (m *Unsaved) Compare(a *account.Account, now account.Now, span int64) (differs bool) {
 	k := m.known[a.Name]
 	if k != nil {
 		k.round = m.round
@@ -106,10 +105,10 @@ func (m *Models) Compare(a *account.Account, now account.Now, span int64) (diffe
 	c.Model = a.Name
 	c.Requests, c.Tokens = c.entries.Requests.Added, []state.Token(c.entries.Tokens.Added)
 	for _, fix := range c.entries.Requests.Corrected {
-		c.RequestFixes = append(c.RequestFixes, sqlitestate.Fix[time.Time]{Value: fix.Value, Added: fix.Added})
+		c.RequestFixes = append(c.RequestFixes, Fix[time.Time]{Value: fix.Value, Added: fix.Added})
 	}
 	for _, fix := range c.entries.Tokens.Corrected {
-		c.TokenFixes = append(c.TokenFixes, sqlitestate.Fix[state.Token]{Value: fix.Value, Added: fix.Added})
+		c.TokenFixes = append(c.TokenFixes, Fix[state.Token]{Value: fix.Value, Added: fix.Added})
 	}
 	c.Continues, c.Forget = k != nil && k.usage == c.usage, forget
 	a.Owe(c.owes)
@@ -140,12 +139,12 @@ func (k *known) hasLapsed(now account.Now) bool {
 
 // AddGone ends the comparison, at a moment, with the models that the database has and memory has no
 // longer.
-func (m *Models) AddGone(now account.Now) {
+func (m *Unsaved) AddGone(now account.Now) {
 	for model, k := range m.known {
 		if k.round == m.round {
 			continue
 		}
-		c := &change{Change: sqlitestate.Change{Model: model, Gone: true}}
+		c := &change{Change: Change{Model: model, Gone: true}}
 		if k.hasLapsed(now) {
 			c.Continues, c.Day, c.Zone = true, k.day, k.zone
 		} else {
@@ -156,8 +155,8 @@ func (m *Models) AddGone(now account.Now) {
 }
 
 // Changes returns the changes to be written, in the order of the models.
-func (m *Models) Changes() []*sqlitestate.Change {
-	changes := make([]*sqlitestate.Change, 0, len(m.changed))
+func (m *Unsaved) Changes() []*Change {
+	changes := make([]*Change, 0, len(m.changed))
 	for _, model := range slices.Sorted(maps.Keys(m.changed)) {
 		changes = append(changes, &m.changed[model].Change)
 	}
@@ -166,7 +165,7 @@ func (m *Models) Changes() []*sqlitestate.Change {
 
 // End notes whether the database has the changes of the comparison. It calls yield now and then,
 // which may let others use the accounts. Without a comparison it does nothing.
-func (m *Models) End(ok bool, yield func()) {
+func (m *Unsaved) End(ok bool, yield func()) {
 	for model, c := range m.changed {
 		c.end(ok)
 		switch {
