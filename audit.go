@@ -157,8 +157,8 @@ func (rl *RateLimiter) estimatesNamedLocked(name string) *tally.Estimates {
 // a call that only pools have counted had no place.
 func (rl *RateLimiter) auditLocked(c *account.Call, add func(*audit.Sums)) {
 	counts := false
-	for i := range c.Len() {
-		if a := c.Charge(i).Account(); a != nil {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil {
 			add(rl.auditOfLocked(a))
 			counts = true
 		}
@@ -180,21 +180,20 @@ func (rl *RateLimiter) auditReservedLocked(c *account.Call) {
 	if c.Class != "" {
 		c.Class = rl.knownClassRLocked(c.Class)
 	}
+	if a := c.Alone(); a != nil { // nearly each call
+		rl.auditOfLocked(a).Reserved.Add(c.Tokens, c.Most)
+		return
+	}
 	rl.auditLocked(c, func(a *audit.Sums) { a.Reserved.Add(c.Tokens, c.Most) })
 }
 
 // auditEndedLocked adds up a call that ends.
 func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used tokens.Count) {
-	rl.auditLocked(c, func(a *audit.Sums) {
-		switch how {
-		case account.Committed:
-			a.Settle(c.Tokens, c.Most, used, c.Cost)
-		case account.Cancelled:
-			a.Released.Add(c.Tokens, c.Most)
-		default:
-			a.Expired.Add(c.Tokens, c.Most)
-		}
-	})
+	if a := c.Alone(); a != nil {
+		rl.auditOfLocked(a).End(c, how, used)
+	} else {
+		rl.auditLocked(c, func(a *audit.Sums) { a.End(c, how, used) })
+	}
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
 	// but those of its models.
 	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {

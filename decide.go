@@ -198,7 +198,10 @@ func (rl *RateLimiter) countAsideRLocked(s *ModelStats, t *engine.Target, now ac
 func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
 	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	if !t.Account.IsShown() {
-		return false
+		if !t.Account.Listed {
+			return false
+		}
+		rl.checkAgeRLocked(t.Counted)
 	}
 	if passes, _ := rl.engine.Passes(t, &cost, rl.span(), now); !passes {
 		return false

@@ -285,7 +285,8 @@ func (rl *RateLimiter) openOfRLocked(a *account.Account, now account.Now) (open 
 	}
 	cut := now.Instant - rl.span()
 	for c := range rl.engine.Calls {
-		for charge := range c.Charges {
+		for i := range c.Charges {
+			charge := &c.Charges[i]
 			if charge.Account() == a {
 				open.add(c, charge, cut, now)
 			}

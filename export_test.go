@@ -8,7 +8,8 @@ package ratelimit
 func (r *Reservation) Charged() map[string]uint32 {
 	places := make(map[string]uint32)
 	if r.call != nil {
-		for charge := range r.call.Charges {
+		for i := range r.call.Charges {
+			charge := &r.call.Charges[i]
 			if a := charge.Account(); a != nil {
 				places[a.Name] = uint32(r.serial)
 			}

@@ -90,7 +90,7 @@ var importRules = map[string][]string{
 	"internal/pace":           {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},
 	"internal/instruments":    {modulePath, modulePath + "/money"},
-	"internal/audit":          {modulePath + "/internal/tokens", modulePath + "/money"},
+	"internal/audit":          {modulePath + "/internal/account", modulePath + "/internal/tokens", modulePath + "/money"},
 	"internal/fleet": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
 		modulePath + "/internal/wire",

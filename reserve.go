@@ -281,13 +281,7 @@ func (rl *RateLimiter) enterAllLocked(reqs []Request) (now account.Now, asked []
 func (rl *RateLimiter) reservationsLocked(calls []*account.Call) Reservations {
 	rs := make(Reservations, len(calls))
 	for i, c := range calls {
-		watched := rl.holdTTL > 0
-		for charge := range c.Charges {
-			if a := charge.Account(); a != nil {
-				watched = watched || a.LimitsSlots()
-			}
-		}
-		rs[i] = rl.reservationLocked(c, watched)
+		rs[i] = rl.reservationLocked(c, rl.holdTTL > 0 || c.LimitsSlots())
 	}
 	return rs
 }

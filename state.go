@@ -278,8 +278,8 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 // adoptChargedLocked has the engine know what the program has changed by hand of what a call has
 // charged.
 func (rl *RateLimiter) adoptChargedLocked(c *account.Call) {
-	for i := range c.Len() {
-		if a := c.Charge(i).Account(); a != nil && a.IsShown() && !a.Mirrors() {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil && a.IsShown() && !a.Mirrors() {
 			rl.adoptStatsLocked(a.Name, rl.nowLocked())
 		}
 	}

@@ -77,6 +77,7 @@ func New(name string) *Account {
 	a := &Account{Name: name, Seed: 1, Traits: Unknown}
 	a.Day.of = a
 	a.Meter = newMeter(&a.Day)
+	a.Meter.account = a
 	a.usage.Owner = a
 	return a
 }
@@ -151,7 +152,9 @@ func (a *Account) LimitsSlots() bool { return a.Quota.MaxInFlight != 0 || a.Quot
 // Refresh drops the charges that left the minute before a moment, and ends a day that is over. span
 // is how long a charge counts at most.
 func (a *Account) Refresh(now Now, span int64) {
-	a.Prune(now.Instant - span)
+	if cut := now.Instant - span; cut > a.oldest || len(a.Uses) > 0 {
+		a.Prune(cut)
+	}
 	if !a.Day.Holds(now.Wall) {
 		a.Day.roll(now.Wall)
 	}

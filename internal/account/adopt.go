@@ -38,7 +38,7 @@ func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span i
 		return
 	}
 	was := a.Meter
-	a.Meter = Meter{Window: p.window, InFlight: was.InFlight, usage: u, day: &a.Day, epoch: was.epoch + 1}
+	a.Meter = Meter{Window: p.window, InFlight: was.InFlight, account: a, usage: u, day: &a.Day, epoch: was.epoch + 1}
 	a.Meter.show()
 	a.shown, u.Owner = true, a
 	a.Day.serial++
@@ -50,7 +50,8 @@ func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span i
 	}
 	a.repace(now, span)
 	for c := range open {
-		for charge := range c.Charges {
+		for i := range c.Charges {
+			charge := &c.Charges[i]
 			if charge.Meter == &a.Meter && now.Instant-charge.At <= span && keeps(charge) {
 				charge.readopt(now)
 			}

@@ -42,8 +42,8 @@ type Call struct {
 
 	Local any // what the process notes beside it
 
-	first Charge
-	more  []Charge
+	Charges []Charge // what it has charged: to its model first, then to its pools by name
+	room    [1]Charge
 }
 
 // Reset empties the call, and keeps the room for its charges.
@@ -54,47 +54,27 @@ func (c *Call) Reset() {
 	}
 	c.Tokens, c.Most, c.Cost, c.At, c.Delay = tokens.Count{}, 0, 0, Now{}, 0
 	c.HoldUntil, c.HeapIndex, c.OpenIndex, c.Serial, c.Arrived, c.Ended = 0, 0, 0, 0, false, true
-	c.first.reset()
-	for i := range c.more {
-		c.more[i].reset()
+	for i := range c.Charges {
+		c.Charges[i].reset()
 	}
-	c.more = c.more[:0]
+	c.Charges = c.Charges[:0]
 }
 
-// Charges visits what the call has charged: to its model first, then to its pools by name.
-func (c *Call) Charges(yield func(*Charge) bool) {
-	if c.first.Meter == nil || !yield(&c.first) {
-		return
+// Alone returns the account of a call that is charged to its model alone, and is of no class; else
+// nil.
+func (c *Call) Alone() *Account {
+	if len(c.Charges) != 1 || c.Class != "" {
+		return nil
 	}
-	for i := range c.more {
-		if !yield(&c.more[i]) {
-			return
-		}
-	}
-}
-
-// Len returns how many charges there are, for those who visit them on the way of each call.
-func (c *Call) Len() int {
-	if c.first.Meter == nil {
-		return 0
-	}
-	return 1 + len(c.more)
-}
-
-// Charge returns the i-th charge.
-func (c *Call) Charge(i int) *Charge {
-	if i == 0 {
-		return &c.first
-	}
-	return &c.more[i-1]
+	return c.Model
 }
 
 // IsCounted reports whether any account was charged.
-func (c *Call) IsCounted() bool { return c.first.Meter != nil }
+func (c *Call) IsCounted() bool { return len(c.Charges) > 0 }
 
 // Names notes the accounts that a call is charged to whose charges somebody else keeps.
 func (c *Call) Names(all ...*Account) {
-	c.first, c.more = Charge{}, c.more[:0]
+	c.Charges = c.Charges[:0]
 	for _, a := range all {
 		c.next().Meter = &a.Meter
 	}
@@ -104,17 +84,17 @@ func (c *Call) Names(all ...*Account) {
 func (c *Call) NameAs(other *Call) {
 	c.Model = other.Model
 	c.Names()
-	for charge := range other.Charges {
-		if charge.Account() != nil {
-			c.next().Meter = charge.Meter
+	for i := range other.Charges {
+		if m := other.Charges[i].Meter; m.account != nil {
+			c.next().Meter = m
 		}
 	}
 }
 
 // LimitsSlots reports whether an account that was charged limits the calls in flight.
 func (c *Call) LimitsSlots() bool {
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil && a.LimitsSlots() {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil && a.LimitsSlots() {
 			return true
 		}
 	}
@@ -122,20 +102,15 @@ func (c *Call) LimitsSlots() bool {
 }
 
 // Account returns the account of a charge; nil for one to a class in it.
-func (c *Charge) Account() *Account {
-	if a := c.Meter.day.of; c.Meter == &a.Meter {
-		return a
-	}
-	return nil
-}
+func (c *Charge) Account() *Account { return c.Meter.account }
 
 // next returns an empty charge of the call.
 func (c *Call) next() *Charge {
-	if c.first.Meter == nil {
-		return &c.first
+	if c.Charges == nil {
+		c.Charges = c.room[:0]
 	}
-	c.more = append(c.more, Charge{})
-	return &c.more[len(c.more)-1]
+	c.Charges = append(c.Charges, Charge{})
+	return &c.Charges[len(c.Charges)-1]
 }
 
 // ChargeTo charges the call to an account. payer is whose spend its money counts to, usually that
@@ -187,8 +162,8 @@ func (c *Call) End(how How, used tokens.Count, cost money.Amount, now Now, span 
 	if how == Committed {
 		c.Cost = cost
 	}
-	for i := range c.Len() {
-		c.Charge(i).end(c, how, used, now, span)
+	for i := range c.Charges {
+		c.Charges[i].end(c, how, used, now, span)
 	}
 }
 
@@ -227,9 +202,9 @@ func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64
 func (c *Call) Arrive(at int64, now Now, span int64) (changed bool) {
 	counts := c.At.Instant + c.Delay
 	moves := at > counts
-	for charge := range c.Charges {
+	for i := range c.Charges {
 		if moves {
-			changed = charge.move(now, span, at) || changed
+			changed = c.Charges[i].move(now, span, at) || changed
 		}
 	}
 	if changed {
@@ -238,8 +213,8 @@ func (c *Call) Arrive(at int64, now Now, span int64) (changed bool) {
 	if c.Arrived {
 		return changed
 	}
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil {
 			a.Open.less(1, tokens.Count{}, 0)
 			a.Open.Arrived++
 		}

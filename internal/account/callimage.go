@@ -47,19 +47,16 @@ func (c *Call) AppendImage(to []byte, among *Accounts, last Now) []byte {
 		hold = uint64(c.HoldUntil - last.Instant)
 	}
 	to = wire.AppendUint(to, hold)
-	flags, charges := uint64(0), uint64(0)
+	flags := uint64(0)
 	if c.Model != nil {
 		flags |= callCounted
 	}
 	if c.Arrived {
 		flags |= callArrived
 	}
-	for range c.Charges {
-		charges++
-	}
-	to = wire.AppendUint(wire.AppendUint(to, flags), charges)
-	for charge := range c.Charges {
-		to = charge.appendImage(to, c, among)
+	to = wire.AppendUint(wire.AppendUint(to, flags), uint64(len(c.Charges)))
+	for i := range c.Charges {
+		to = c.Charges[i].appendImage(to, c, among)
 	}
 	return to
 }
@@ -110,11 +107,11 @@ func ReadCall(r *wire.Reader, c *Call, among *Accounts, last Now) {
 	if flags&callCounted == 0 || r.Err() != nil {
 		return
 	}
-	if n == 0 || c.first.Account() == nil {
+	if n == 0 || c.Charges[0].Account() == nil {
 		r.Fail("call without the charge to its model")
 		return
 	}
-	c.Model = c.first.Account()
+	c.Model = c.Charges[0].Account()
 }
 
 func (c *Charge) read(r *wire.Reader, call *Call, among *Accounts) {

@@ -94,7 +94,7 @@ func (c *Charge) settle(now Now, span int64, used tokens.Count) {
 	} else if left && excess != (tokens.Count{}) {
 		m.pushTokens(now.Instant, now.Time(), excess.Clamp())
 	}
-	if !m.isShown() {
+	if !m.tokens.Backs(m.usage.Tokens) { // asking is cheaper than writing while the garbage collector marks
 		m.show()
 	}
 	switch {

@@ -13,8 +13,9 @@ type Meter struct {
 	Window
 	InFlight int // calls that are charged and not settled
 
-	usage *Usage
-	day   *Day
+	account *Account // nil in one of a class
+	usage   *Usage
+	day     *Day
 	days  int32  // the serial of the day that the counts belong to
 	epoch uint32 // how often all charges were forgotten
 	round uint16 // how often the file of this process was saved: see Charge.Round
@@ -51,12 +52,6 @@ func (m *Meter) show() {
 	m.usage.Requests, m.usage.Tokens = m.requests.Values(), m.tokens.Values()
 }
 
-// isShown reports whether show would change nothing, as after most changes in place. While the
-// garbage collector marks, asking is cheaper than writing.
-func (m *Meter) isShown() bool {
-	return m.requests.Backs(m.usage.Requests) && m.tokens.Backs(m.usage.Tokens)
-}
-
 // refresh drops what is before the cut.
 func (m *Meter) refresh(cut int64) {
 	if cut > m.oldest {
@@ -81,8 +76,8 @@ func (m *Meter) followDay() {
 
 func (m *Meter) setDay(requests, tokens int) {
 	m.usage.DayCount, m.usage.DayTokens = requests, tokens
-	if a := m.day.of; m == &a.Meter {
-		a.dayWas = requests
+	if m.account != nil {
+		m.account.dayWas = requests
 	}
 }
 

@@ -104,7 +104,9 @@ func (w *Window) set(i int, c tokens.Count, prepaid bool) {
 	if !prepaid {
 		w.pace.SetTokens(i, w.tokens.When(i), c)
 	}
-	w.tokens.Change(i, func(entry *state.Token) { entry.Count, entry.Input = c.Total(), c.Input })
+	entry := w.tokens.Edit(i)
+	entry.Count, entry.Input = c.Total(), c.Input
+	w.tokens.Edited(i)
 }
 
 // remove removes a request and tokens; a negative place removes nothing.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -55,10 +56,17 @@ func (s *Sum) plus(o *Sum, sign int) {
 // Sums are those of a model, a pool or a class, by what has become of the calls.
 type Sums struct{ Reserved, Estimated, Settled, Released, Expired, Recorded Sum }
 
-// Settle adds a call that was reserved as an estimate, and has used something else.
-func (a *Sums) Settle(estimate tokens.Count, most money.Amount, used tokens.Count, cost money.Amount) {
-	a.Estimated.Add(estimate, most)
-	a.Settled.Add(used, cost)
+// End adds a call that was reserved and has ended. used is what it used where it was committed.
+func (a *Sums) End(c *account.Call, how account.How, used tokens.Count) {
+	switch how {
+	case account.Committed:
+		a.Estimated.Add(c.Tokens, c.Most)
+		a.Settled.Add(used, c.Cost)
+	case account.Cancelled:
+		a.Released.Add(c.Tokens, c.Most)
+	default:
+		a.Expired.Add(c.Tokens, c.Most)
+	}
 }
 
 // Plus adds other sums.

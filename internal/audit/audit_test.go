@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -12,9 +13,10 @@ func TestOpenIsWhatHasNotEnded(t *testing.T) {
 	for range 4 {
 		a.Reserved.Add(tokens.Count{Input: 10, Output: 5}, 100)
 	}
-	a.Settle(tokens.Count{Input: 10, Output: 5}, 100, tokens.Count{Input: 7, Output: 9}, 80)
-	a.Released.Add(tokens.Count{Input: 10, Output: 5}, 100)
-	a.Expired.Add(tokens.Count{Input: 10, Output: 5}, 100)
+	c := &account.Call{Tokens: tokens.Count{Input: 10, Output: 5}, Most: 100, Cost: 80}
+	a.End(c, account.Committed, tokens.Count{Input: 7, Output: 9})
+	a.End(c, account.Cancelled, tokens.Count{})
+	a.End(c, account.Expired, tokens.Count{})
 	if want := (Sum{Calls: 1, Input: 10, Output: 5, Money: 100}); a.Open() != want {
 		t.Errorf("open are %+v, want %+v", a.Open(), want)
 	}

@@ -123,7 +123,15 @@ func (e *Engine) prune() {
 }
 
 // Due returns the instant at which Advance is to be called at the latest; account.Never for none.
-func (e *Engine) Due() int64 { return min(e.lines.Due(), e.holds.due()) }
+func (e *Engine) Due() int64 {
+	if len(e.holds)|e.lines.Waiting() != 0 { // each call asks, so this much is inlined
+		return e.nextDue()
+	}
+	return account.Never
+}
+
+//go:noinline
+func (e *Engine) nextDue() int64 { return min(e.lines.Due(), e.holds.due()) }
 
 // Advance lets happen what is due by itself: reservations that nobody has settled expire, and those
 // that wait are served.

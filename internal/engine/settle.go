@@ -28,8 +28,8 @@ func (e *Engine) EndsAnytime(c *account.Call, used tokens.Count, cost money.Amou
 	if cost != 0 || used.Over(c.Tokens) != (tokens.Count{}) || e.lines.Waiting() > 0 || e.Due() != account.Never {
 		return false
 	}
-	for i := range c.Len() {
-		if a := c.Charge(i).Account(); a == nil || !a.IsShown() || !a.IsPlain() {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a == nil || !a.IsShown() || !a.IsPlain() {
 			return false
 		}
 	}
@@ -39,7 +39,8 @@ func (e *Engine) EndsAnytime(c *account.Call, used tokens.Count, cost money.Amou
 // end ends a call, and has those served that wait for what it gives back.
 func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
 	if cost != 0 { // also of a call that was made before there were prices
-		for charge := range c.Charges {
+		for i := range c.Charges {
+			charge := &c.Charges[i]
 			if a := charge.Account(); a != nil && charge.Payer == nil {
 				charge.Payer = e.payer(a, cost, now)
 			}
@@ -48,8 +49,8 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 	c.End(how, used, cost, now, e.span)
 	e.holds.remove(c)
 	e.open.remove(c)
-	for i := range c.Len() {
-		a := c.Charge(i).Account()
+	for i := range c.Charges {
+		a := c.Charges[i].Account()
 		if a == nil {
 			continue
 		}
@@ -87,16 +88,16 @@ func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
 	if c.Ended {
 		return
 	}
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil {
 			a.Refresh(now, e.span)
 		}
 	}
 	if !c.Arrive(min(at, now.Instant), now, e.span) {
 		return
 	}
-	for charge := range c.Charges {
-		if a := charge.Account(); a != nil {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil {
 			e.show(a, now)
 			e.lines.Mark(a)
 		}

@@ -49,8 +49,8 @@ func (r *Replica) leave() {
 	a.hasShare = fresh && !r.options.FailClosed
 	a.held, a.freed = make(map[string]map[int64]int), make(map[string]int)
 	for c := range r.state.Engine.Open {
-		for charge := range c.Charges {
-			if on := charge.Account(); on != nil && on.LimitsSlots() {
+		for i := range c.Charges {
+			if on := c.Charges[i].Account(); on != nil && on.LimitsSlots() {
 				if a.held[on.Name] == nil {
 					a.held[on.Name] = make(map[int64]int)
 				}
@@ -184,8 +184,8 @@ func (r *Replica) settleAlone(a *ask, c engine.Settle) {
 	if k := r.mine[c.ID]; k != nil && !k.ending {
 		k.ending = true
 		if call := r.state.Engine.Call(c.ID); call != nil {
-			for charge := range call.Charges {
-				if on := charge.Account(); on != nil {
+			for i := range call.Charges {
+				if on := call.Charges[i].Account(); on != nil {
 					r.alone.freed[on.Name]++
 				}
 			}

@@ -84,12 +84,6 @@ func (l *Log[T]) record(place int64, value T, added bool) {
 	}
 }
 
-// set records that an entry has another value.
-func (l *Log[T]) set(place int64, was, is T) {
-	l.record(place, was, false)
-	l.record(place, is, true)
-}
-
 // remove records that an entry is gone.
 func (l *Log[T]) remove(place int64, was T) {
 	if l != nil {

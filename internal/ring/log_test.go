@@ -29,7 +29,8 @@ func TestLogTellsWhetherTheStoreIsUpToDate(t *testing.T) {
 	check("not written", false)
 	q.Log().End(true, q.Log().Begin())
 	check("written", true)
-	q.Change(0, func(v *int) { *v = 11 })
+	*q.Edit(0) = 11
+	q.Edited(0)
 	check("changed", false)
 	q.Log().End(true, q.Log().Begin())
 	q.Push(2, 12)
@@ -96,7 +97,8 @@ func TestLogCorrectsWhatIsStored(t *testing.T) {
 				want = want[n:]
 			case op < 13 && len(want) > 0:
 				i, v := random.IntN(len(want)), value()
-				q.Change(i, func(is *int) { *is = v })
+				*q.Edit(i) = v
+				q.Edited(i)
 				want[i] = v
 			case op < 15 && len(want) > 0:
 				i := random.IntN(len(want))

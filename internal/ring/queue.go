@@ -67,16 +67,21 @@ func (q *Queue[T]) Add(at int64) *T {
 	return q.vals.add()
 }
 
-// Change has the value of the i-th oldest entry changed in its place.
-func (q *Queue[T]) Change(i int, change func(*T)) {
+// Edit returns the value of the i-th oldest entry, to be changed in its place. Who has changed it
+// calls Edited.
+func (q *Queue[T]) Edit(i int) *T {
 	q.vals.own()
 	v := q.vals.at(i)
-	if q.log == nil {
-		change(v)
-	} else {
-		was := *v
-		change(v)
-		q.log.set(q.dropped+int64(i), was, *v)
+	if q.log != nil {
+		q.log.record(q.dropped+int64(i), *v, false)
+	}
+	return v
+}
+
+// Edited follows the change of the i-th oldest entry.
+func (q *Queue[T]) Edited(i int) {
+	if q.log != nil {
+		q.log.record(q.dropped+int64(i), *q.vals.at(i), true)
 	}
 	q.vals.changed(i)
 }

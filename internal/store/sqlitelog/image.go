@@ -115,7 +115,7 @@ func (r rows) show(h *head, image imageRow) error {
 	return err
 }
 
-// errDropped tells that a save of another image, which was staged later, has dropped pieces of this.
+// errDropped tells that the save of another image, staged later, has dropped pieces of this one.
 var errDropped = fmt.Errorf("another image was saved meanwhile: %w", store.ErrLost)
 
 // Save implements store.Log.
