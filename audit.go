@@ -6,7 +6,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -98,8 +97,8 @@ type counted struct {
 	provider   Provider // of the model, as of
 	providedAt int      // this change of what tells it: see teller.providerLocked
 
-	report              observation.Limits // the last that was sent
-	reports, reportedAt int64              // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
+	report              state.ReportedLimits // the last that was sent
+	reports, reportedAt int64                // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
 }
 
 func auditSumOf(s audit.Sum) AuditSum {

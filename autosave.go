@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/autosave"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 )
 
 // AutoPersist says when the limiter writes its state file by itself. The zero value is off.
@@ -26,7 +26,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist) error {
 	if err := rl.Load(); err != nil {
 		return err
 	}
-	s := autosave.New(autosave.Options{
+	s := chores.NewSaver(chores.SaverOptions{
 		Delay: when.Delay, MaxWait: when.MaxWait, Report: rl.reporter.Report,
 		Storage: &rl.storage.mu, Save: func() error { return rl.storage.save(rl) },
 	})

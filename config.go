@@ -7,18 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/configfile"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/pricing"
-	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
-	"dappco.re/go/core/go-ratelimit/internal/unsaved"
+	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -261,7 +259,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
-	rl.storage.sqlite = &sqliteStore{db: db, models: unsaved.New()}
+	rl.storage.sqlite = &sqliteStore{db: db, models: sqlitestate.NewUnsaved()}
 	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)
@@ -291,15 +289,15 @@ func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 		Quotas: make(map[string]ModelQuota),
 		State:  make(map[string]*UsageStats),
 
-		naming:   modelname.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
+		naming:   catalog.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
 		margin:   cfg.Margin,
 		holdTTL:  cfg.HoldTTL,
 		maxQueue: cfg.MaxQueue, maxModels: cfg.MaxModels,
 		learns:   cfg.LearnQuotas,
 		unknown:  cfg.Unknown,
 		tiers:    maps.Clone(cfg.Tiers),
-		reporter: reporter.New(cfg.OnError),
-		pricing:  pricing.New(cfg.Prices, cfg.Unpriced == UnpricedFree),
+		reporter: notice.NewReporter(cfg.OnError),
+		pricing:  catalog.NewPrices(cfg.Prices, cfg.Unpriced == UnpricedFree),
 	}
 	rl.teller = newTeller(rl, cfg.Events)
 	return rl, profiles, nil
@@ -367,7 +365,7 @@ func (cfg *Config) validate() error {
 // errors, too. With an error the Config is zero.
 func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
-	err := configfile.Decode(r, &cfg)
+	err := yamlfile.DecodeConfig(r, &cfg)
 	if err == nil {
 		_, err = settings.ParseBackend(cfg.Backend)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -34,7 +33,7 @@ const (
 // reach, counts as that. At most Config.MaxModels models without a quota of their own have a
 // cooldown at a time; further ones are ignored. Cooldown is safe for concurrent use.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
-	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: cooldown.Caller})
+	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: state.CauseCaller})
 }
 
 // CooldownFor is Cooldown for d from now, with the cause that Decision.Cause then tells. Of two
@@ -46,7 +45,7 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 	if d > 0 {
 		until := time.Now().Round(0).Add(d)
-		rl.cool(model, state.Cooldown{Until: until, Cause: cooldown.Cause(string(cause))})
+		rl.cool(model, state.Cooldown{Until: until, Cause: state.KeptCause(string(cause))})
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokencount"
+	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
 // TokenCounter counts tokens with the countTokens method of the Gemini API, or of a compatible
@@ -65,53 +65,53 @@ func CountTokens(ctx context.Context, apiKey, model, text string) (int, error) {
 // for a status other than 200 (the error has the status and the provider's message); and for a
 // reply over 1 MiB or without a total that is an integer of zero or more.
 func (c TokenCounter) CountTokens(ctx context.Context, model, text string) (int, error) {
-	return countTokens(ctx, tokencount.Gemini, tokencount.Counter(c), model, text)
+	return countTokens(ctx, apicall.Gemini, apicall.TokenCounter(c), model, text)
 }
 
 // CountTokens asks how many input tokens text has for model, as the whole input of a response. The
 // count includes what frames a message. It fails as [TokenCounter.CountTokens] does.
 func (c OpenAITokenCounter) CountTokens(ctx context.Context, model, text string) (int, error) {
-	return countTokens(ctx, tokencount.OpenAI, tokencount.Counter(c), model, text)
+	return countTokens(ctx, apicall.OpenAI, apicall.TokenCounter(c), model, text)
 }
 
 // CountTokens asks how many input tokens text has for model, as the only message of a user. The
 // count includes what frames a message; Anthropic calls it an estimate, and refuses an empty text.
 // It fails as [TokenCounter.CountTokens] does.
 func (c AnthropicTokenCounter) CountTokens(ctx context.Context, model, text string) (int, error) {
-	return countTokens(ctx, tokencount.Anthropic, tokencount.Counter(c), model, text)
+	return countTokens(ctx, apicall.Anthropic, apicall.TokenCounter(c), model, text)
 }
 
 // Format prints the counter without its key, with any verb.
 func (c TokenCounter) Format(f fmt.State, verb rune) {
-	tokencount.Counter(c).Hide("TokenCounter").Format(f, verb)
+	apicall.TokenCounter(c).Hide("TokenCounter").Format(f, verb)
 }
 
 // MarshalText returns what Format prints, so that no encoder writes the key.
 func (c TokenCounter) MarshalText() ([]byte, error) {
-	return tokencount.Counter(c).Hide("TokenCounter").MarshalText()
+	return apicall.TokenCounter(c).Hide("TokenCounter").MarshalText()
 }
 
 // Format prints the counter without its key, with any verb.
 func (c OpenAITokenCounter) Format(f fmt.State, verb rune) {
-	tokencount.Counter(c).Hide("OpenAITokenCounter").Format(f, verb)
+	apicall.TokenCounter(c).Hide("OpenAITokenCounter").Format(f, verb)
 }
 
 // MarshalText returns what Format prints, so that no encoder writes the key.
 func (c OpenAITokenCounter) MarshalText() ([]byte, error) {
-	return tokencount.Counter(c).Hide("OpenAITokenCounter").MarshalText()
+	return apicall.TokenCounter(c).Hide("OpenAITokenCounter").MarshalText()
 }
 
 // Format prints the counter without its key, with any verb.
 func (c AnthropicTokenCounter) Format(f fmt.State, verb rune) {
-	tokencount.Counter(c).Hide("AnthropicTokenCounter").Format(f, verb)
+	apicall.TokenCounter(c).Hide("AnthropicTokenCounter").Format(f, verb)
 }
 
 // MarshalText returns what Format prints, so that no encoder writes the key.
 func (c AnthropicTokenCounter) MarshalText() ([]byte, error) {
-	return tokencount.Counter(c).Hide("AnthropicTokenCounter").MarshalText()
+	return apicall.TokenCounter(c).Hide("AnthropicTokenCounter").MarshalText()
 }
 
-func countTokens(ctx context.Context, api *tokencount.API, c tokencount.Counter, model, text string) (int, error) {
+func countTokens(ctx context.Context, api *apicall.CountAPI, c apicall.TokenCounter, model, text string) (int, error) {
 	total, err := c.CountTokens(ctx, api, model, text)
 	if err != nil {
 		return 0, fmt.Errorf("count tokens: %w", err)

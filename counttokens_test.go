@@ -1,4 +1,4 @@
-// Token counters: the exported ones are those of internal/tokencount, where the rest is tested.
+// Token counters: the exported ones are those of internal/apicall, where the rest is tested.
 
 package ratelimit_test
 

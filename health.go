@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"dappco.re/go/core/go-ratelimit/internal/audit"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
-	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // Health is how a limiter is: see [RateLimiter.Health].
@@ -118,7 +118,7 @@ func (rl *RateLimiter) Err() error {
 
 // warnTalliesLocked warns of refusals and estimates. It lets others in now and then.
 func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for name, e := range rl.audits.estimates {
 		if e.Off() && name != audit.Other {
 			w.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
@@ -150,7 +150,7 @@ func (rl *RateLimiter) warnDenialsLocked(w *tally.Warnings, name string, r *refu
 // warnStaleLocked warns of old quotas of profiles, by which models are limited that have usage. It
 // lets others in now and then.
 func (rl *RateLimiter) warnStaleLocked(w *tally.Warnings) {
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for name, stats := range rl.State {
 		if stats != nil && rl.State[name] == stats && (len(stats.Requests) > 0 || stats.DayCount > 0) {
 			row, ok := rl.profileRowRLocked(name)

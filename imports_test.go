@@ -48,7 +48,7 @@ var importRules = map[string][]string{
 	"llmhttp": {
 		modulePath, modulePath + "/money",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
-		modulePath + "/internal/tokencount", modulePath + "/internal/callctx",
+		modulePath + "/internal/apicall", modulePath + "/internal/notice",
 		modulePath + "/internal/test/fakeprovider", // in its tests
 		modulePath + "/internal/test/adaptivesim",  // in its tests
 	},
@@ -63,44 +63,34 @@ var importRules = map[string][]string{
 		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/autosave": {
-		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
+	"internal/chores": {
+		modulePath + "/debounce", modulePath + "/internal/clock",
+		modulePath + "/internal/notice", // in its tests
 	},
-	"internal/fairline": {modulePath + "/internal/wire"},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {},
 	"internal/explain": {
-		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money",
 	},
-	"internal/durationtext": {modulePath + "/internal/errtext"},
-	"internal/errtext":      {},
-	"internal/external":     {modulePath + "/internal/state"},
-	"internal/reporter": {
+	"internal/errtext": {},
+	"internal/demo":    {},
+	"internal/notice": {
 		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
 	},
-	"internal/demo":        {},
-	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/settings":    {modulePath + "/internal/store/sqlitelog"},
-	"internal/provenance": {
-		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
-	},
+	"internal/settings": {modulePath + "/internal/store/sqlitelog"},
 	"internal/catalog": {
-		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
-		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
+		modulePath + "/internal/state", modulePath + "/internal/wire",
+		modulePath + "/money",
+		modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/apicall":        {},
-	"internal/tokencount":     {modulePath + "/internal/apicall"},
 	"internal/fsx":            {"golang.org/x/sys/..."},
 	"internal/pace":           {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},
 	"internal/instruments":    {modulePath, modulePath + "/money"},
 	"internal/audit":          {modulePath + "/internal/account", modulePath + "/internal/tokens", modulePath + "/money"},
-	"internal/pricing": {
-		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
-	},
 	"internal/fleet": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
 		modulePath + "/internal/wire",
@@ -108,14 +98,14 @@ var importRules = map[string][]string{
 	},
 	"internal/former": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/clock",
-		modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/errtext",
-		modulePath + "/internal/fleet", modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/engine", modulePath + "/internal/errtext",
+		modulePath + "/internal/fleet", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
 		modulePath + "/internal/tokens",
 		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
 	},
 	"internal/replica": {
-		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/engine", modulePath + "/internal/fleet",
+		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
 		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
 		modulePath + "/internal/verdict", modulePath + "/internal/wire", modulePath + "/money",
 		modulePath + "/internal/catalog", modulePath + "/internal/store/memlog", modulePath + "/internal/tokens", // in its tests
@@ -129,65 +119,50 @@ var importRules = map[string][]string{
 		modulePath + "/internal/state", // in its tests
 	},
 	"internal/sqlitestate": {
-		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/clock", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
+		modulePath + "/internal/account",
+		modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/breaker": {},
-	"internal/sample":  {},
 	"internal/tally":   {},
 	"internal/tokens":  {},
-	"internal/unsaved": {
-		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
-		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
-	},
 	"internal/account": {
-		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
+		modulePath + "/internal/found",
 		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",
 		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/verdict": {
-		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/account", modulePath + "/internal/errtext",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/wire",
 		modulePath + "/money",
 	},
 	"internal/lines": {
-		modulePath + "/internal/account", modulePath + "/internal/fairline", modulePath + "/internal/state",
+		modulePath + "/internal/account", modulePath + "/internal/state",
 		modulePath + "/internal/verdict", modulePath + "/internal/wire",
 	},
 	"internal/engine": {
-		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/cooldown",
-		modulePath + "/internal/external", modulePath + "/internal/fairline", modulePath + "/internal/found",
-		modulePath + "/internal/lines", modulePath + "/internal/modelname", modulePath + "/internal/observation",
+		modulePath + "/internal/account", modulePath + "/internal/catalog",
+		modulePath + "/internal/found",
+		modulePath + "/internal/lines",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
-	"internal/yamlstate": {
-		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
-		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
-		modulePath + "/money",
+	"internal/yamlfile": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/money", "gopkg.in/yaml.v3",
 	},
-	"internal/yamldoc": {modulePath + "/internal/errtext", "gopkg.in/yaml.v3"},
-	"internal/configfile": {
-		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
-		modulePath + "/money", // in its tests
-	},
-	"internal/jsonscan":  {},
-	"internal/sse":       {},
-	"internal/periodic":  {},
-	"internal/pooling":   {modulePath + "/internal/modelname"},
-	"internal/modelname": {},
-	"internal/ring":      {modulePath + "/internal/tokens"},
-	"internal/unknown":   {},
-	"internal/wire":      {},
-	"internal/yield":     {modulePath + "/internal/clock"},
-	"internal/retry":     {},
-	"internal/deadline":  {},
+	"internal/jsonscan": {},
+	"internal/sse":      {},
+	"internal/ring":     {modulePath + "/internal/tokens"},
+	"internal/wire":     {},
+	"internal/deadline": {},
 	"internal/profile": {
-		modulePath + "/internal/modelname", modulePath + "/internal/state",
+		modulePath + "/internal/catalog", modulePath + "/internal/state",
 	},
 
 	"internal/test/adaptivesim":  {modulePath + "/adaptive", modulePath + "/limit"},

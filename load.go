@@ -8,11 +8,9 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // loading is a Load under way.
@@ -87,7 +85,7 @@ func (l loading) takeQuotas() {
 	}
 	rl.engine.LoadPools(l.Pools, now)
 	rl.engine.Catalog.Grow(len(l.Quotas))
-	names, work := slices.Sorted(maps.Keys(l.Quotas)), yield.New(&rl.mu, &rl.clock)
+	names, work := slices.Sorted(maps.Keys(l.Quotas)), chores.NewWorker(&rl.mu, &rl.clock)
 	var changes []catalog.Change // the room for them is used again
 	for some := range slices.Chunk(names, 64) {
 		l.sayLocked(work.Instant, func(c *catalog.Catalog) []catalog.Change {
@@ -122,7 +120,7 @@ func (l loading) takeUsage(usage []*loadedUsage) {
 	defer rl.mu.Unlock()
 	version := rl.stateVersion
 	rl.State, rl.seen.state = entries, entries
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for a := range rl.engine.Accounts {
 		rl.engine.Unload(a, l.Usage[a.Name] != nil, rl.nowAtLocked(work.Instant))
 		work.Next()
@@ -157,13 +155,13 @@ func (l loading) takeFindings() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for name, c := range l.Cooldowns {
-		rl.engine.LoadCooldown(name, clock.UnixNano(c.Until), cooldown.Cause(c.Cause), rl.nowAtLocked(work.Instant))
+		rl.engine.LoadCooldown(name, clock.UnixNano(c.Until), state.KeptCause(c.Cause), rl.nowAtLocked(work.Instant))
 		work.Next()
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Found)) {
-		if known := l.Found[name]; modelname.IsName(name) {
+		if known := l.Found[name]; catalog.IsName(name) {
 			known.Told = known.Told && rl.learns
 			rl.engine.LoadFound(name, known, rl.nowAtLocked(work.Instant))
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
-	"dappco.re/go/core/go-ratelimit/internal/sample"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -58,17 +58,17 @@ const denialsEvery = 100
 // The handler is safe for concurrent use.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
 	every := cmp.Or(max(options.DenialsEvery, 0), denialsEvery)
-	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*sample.Storm)}
+	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*notice.Storm)}
 	for kind, is := range logKinds {
 		if is.level > slog.LevelDebug || kind == EventSaved { // see takes for the latter
-			h.storms[kind] = sample.NewStorm(every)
+			h.storms[kind] = notice.NewStorm(every)
 		}
 	}
 	for kind, level := range options.Levels {
 		h.kinds[kind] = logKind{level, logKinds[kind].message}
 	}
 	if options.DenialsEvery >= 0 {
-		h.denials = sample.New(every)
+		h.denials = notice.NewSampler(every)
 	}
 	return h
 }
@@ -104,8 +104,8 @@ var logKinds = map[EventKind]logKind{
 type logHandler struct {
 	logger  *slog.Logger // nil for slog.Default
 	kinds   map[EventKind]logKind
-	denials *sample.Sampler             // nil writes none
-	storms  map[EventKind]*sample.Storm // of the kinds that are thinned out
+	denials *notice.Sampler             // nil writes none
+	storms  map[EventKind]*notice.Storm // of the kinds that are thinned out
 }
 
 // HandleEvent implements [EventHandler].

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -160,7 +160,7 @@ func (t *teller) recorded(model string, used tokens.Count, cost money.Amount) {
 	e := t.makeRLocked(background, EventRecorded)
 	if e != nil {
 		t.nameRLocked(e, model)
-		e.ID, e.Settled, e.Cost = callctx.NextID(), usage(used), cost
+		e.ID, e.Settled, e.Cost = notice.NextCallID(), usage(used), cost
 	}
 	t.rl.mu.RUnlock()
 	t.tell(e)

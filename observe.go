@@ -9,7 +9,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/found"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -52,11 +51,11 @@ type ProviderLimits struct {
 }
 
 // reports returns the reports by dimension.
-func (l *ProviderLimits) reports() observation.Limits {
-	return observation.Limits{
-		state.RPM: observation.Limit(l.RPM), state.ITPM: observation.Limit(l.ITPM),
-		state.TPM: observation.Limit(l.TPM), state.OTPM: observation.Limit(l.OTPM),
-		state.RPD: observation.Limit(l.RPD), state.TPD: observation.Limit(l.TPD),
+func (l *ProviderLimits) reports() state.ReportedLimits {
+	return state.ReportedLimits{
+		state.RPM: state.ReportedLimit(l.RPM), state.ITPM: state.ReportedLimit(l.ITPM),
+		state.TPM: state.ReportedLimit(l.TPM), state.OTPM: state.ReportedLimit(l.OTPM),
+		state.RPD: state.ReportedLimit(l.RPD), state.TPD: state.ReportedLimit(l.TPD),
 	}
 }
 

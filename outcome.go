@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -56,7 +56,7 @@ func (rl *RateLimiter) estimateRLocked(reqs []Request, model string) (sum tokens
 // caller is about to ask for less.
 func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs ...Request) {
 	defer rl.teller.left(by)
-	if c := callctx.From(ctx); len(reqs) == 0 || c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
+	if c := notice.CallFrom(ctx); len(reqs) == 0 || c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
 		return
 	}
 	if err == ctx.Err() && errors.Is(context.Cause(ctx), ErrMaxWait) {

@@ -11,7 +11,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
-	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
+	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
 )
 
 // Persist writes quotas, usage, cooldowns and what ObserveAnswer has learned to the state file. It
@@ -124,7 +124,7 @@ func (s *storage) load(rl *RateLimiter) error {
 	if s.path == "" {
 		return errNoFile
 	}
-	loaded, err := yamlstate.ReadFile(s.path)
+	loaded, err := yamlfile.ReadState(s.path)
 	if s.suspect = err != nil; err != nil || loaded == nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *storage) load(rl *RateLimiter) error {
 // database that cannot be opened, or that is shared (Config.Shared). A failure leaves the
 // database as it was. The YAML file is not changed.
 func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
-	s, err := yamlstate.ReadFile(yamlPath)
+	s, err := yamlfile.ReadState(yamlPath)
 	switch {
 	case err == nil && s == nil:
 		err = fmt.Errorf("%s: %w", yamlPath, fs.ErrNotExist)

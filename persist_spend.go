@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // addSpend copies what was spent in the days and months of an account that last.
@@ -23,7 +23,7 @@ func (s *storage) loadSpend(l loading) {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	names := map[string]bool{state.OtherAccount: true}
 	for name := range l.Spend {
 		names[name] = true
@@ -47,7 +47,7 @@ func (s *storage) loadSpendLocked(rl *RateLimiter, name string, is state.Spend, 
 	if a != nil {
 		addSpend(spent, a, now.Wall)
 	}
-	if !modelname.IsName(name) || is.IsOver(now.Wall) {
+	if !catalog.IsName(name) || is.IsOver(now.Wall) {
 		is = state.Spend{}
 	}
 	if is != (state.Spend{}) || a != nil && a.Spend != nil {

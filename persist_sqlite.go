@@ -4,10 +4,9 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/unsaved"
-	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // keepRows is how long, beyond the minute and the margin, charges stay in the
@@ -18,7 +17,7 @@ const keepRows = time.Minute
 // RateLimiter.storage.mu guards it.
 type sqliteStore struct {
 	db     *sqlitestate.DB // nil when closed
-	models *unsaved.Models
+	models *sqlitestate.Unsaved
 }
 
 func (s *sqliteStore) close() error {
@@ -39,7 +38,7 @@ func (s *sqliteStore) load(rl *RateLimiter) error {
 	if err != nil {
 		return err
 	}
-	s.models = unsaved.New()
+	s.models = sqlitestate.NewUnsaved()
 	for model, u := range is.Usage {
 		s.models.Has(model, u.Day())
 	}
@@ -98,6 +97,6 @@ func (s *sqliteStore) compareAll(save saving) *state.Snapshot {
 func (s *sqliteStore) end(rl *RateLimiter, ok bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	s.models.End(ok, work.Next)
 }

@@ -9,7 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
+	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
 )
 
 // persistYAML writes the state file.
@@ -24,7 +24,7 @@ func (s *storage) persistYAML(rl *RateLimiter) error {
 		replace = fsx.ReplaceKeepingOld
 	}
 	err := replace(s.path, func(w io.Writer) error {
-		return yamlstate.Encode(w, snapshot, time.Now())
+		return yamlfile.EncodeState(w, snapshot, time.Now())
 	})
 	if err == nil {
 		s.suspect, s.spent = false, snapshot.Spend

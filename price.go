@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
-	"dappco.re/go/core/go-ratelimit/internal/policytext"
-	"dappco.re/go/core/go-ratelimit/internal/pricing"
+	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -22,7 +22,7 @@ const (
 	UnpricedFree                       // the call costs nothing
 )
 
-var unpricedPolicies = policytext.Words{Type: "UnpricedPolicy", What: "unpriced policy", Words: []string{"deny", "free"}}
+var unpricedPolicies = settings.PolicyWords{Type: "UnpricedPolicy", What: "unpriced policy", Words: []string{"deny", "free"}}
 
 // String returns "deny" or "free".
 func (p UnpricedPolicy) String() string { return unpricedPolicies.String(int(p)) }
@@ -49,7 +49,7 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	if rl.pricing == nil {
-		rl.pricing = new(pricing.Prices)
+		rl.pricing = new(catalog.Prices)
 	}
 	rl.pricing.Set(model, price)
 	now := rl.nowLocked()

@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/periodic"
-	"dappco.re/go/core/go-ratelimit/internal/yield"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 )
 
 // walk visits every account with the lock held, and lets other calls in at least every millisecond
@@ -16,7 +15,7 @@ func (rl *RateLimiter) walk(visit func(a *account.Account, now account.Now)) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for a := range rl.engine.Accounts {
 		visit(a, rl.nowAtLocked(work.Instant))
 		work.Next()
@@ -71,7 +70,7 @@ func (rl *RateLimiter) findByHand() (entries []byHand, now account.Now) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now = rl.nowLocked()
-	work := yield.New(&rl.mu, &rl.clock)
+	work := chores.NewWorker(&rl.mu, &rl.clock)
 	rl.adoptQuotasLocked(now)
 	for name, q := range rl.Quotas {
 		rl.noticeLocked(name, q, rl.nowAtLocked(work.Instant))
@@ -153,5 +152,5 @@ func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	rl.mu.Lock()
 	closing := rl.closingLocked()
 	rl.mu.Unlock()
-	return periodic.Run(interval, closing, rl.prune)
+	return chores.Every(interval, closing, rl.prune)
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -163,7 +163,7 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		rl.reporter.Report(fmt.Errorf("set account quotas: %w", err))
 		return
 	}
-	said = modelname.Aliased(&rl.naming, said)
+	said = catalog.Aliased(&rl.naming, said)
 	rl.say(byAccount, engine.SetAccount{Quotas: said}, zonesOf(said)...)
 }
 

@@ -66,16 +66,14 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/answers"
-	"dappco.re/go/core/go-ratelimit/internal/autosave"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/pricing"
-	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
-	"dappco.re/go/core/go-ratelimit/internal/unknown"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -146,7 +144,7 @@ type RateLimiter struct {
 	charged  [1]*account.Call         // room for the calls of one request
 	unused   unusedReservations       // that were not handed out yet
 	audits   audits
-	pricing  *pricing.Prices // Config.Prices and SetPrice; nil where no money is counted
+	pricing  *catalog.Prices // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int    // how often quotas changed
 	sayer        string // Event.By, while something is said of quotas
@@ -162,21 +160,21 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
-	answers answers.Book    // what was learned of the models' answers; it guards itself
-	saver   *autosave.Saver // nil without Config.AutoPersist
-	naming  modelname.Names
+	answers answers.Book  // what was learned of the models' answers; it guards itself
+	saver   *chores.Saver // nil without Config.AutoPersist
+	naming  catalog.Names
 	unknown UnknownPolicy       // Config.Unknown
 	tiers   map[Provider]string // Config.Tiers
 
-	unknownMet unknown.Models
-	uncounted  unknown.Paths
-	reporter   *reporter.Reporter // of Config.OnError; nil without it
-	teller     *teller            // of Config.Events; nil without it
-	margin     time.Duration      // Config.Margin
-	holdTTL    time.Duration      // Config.HoldTTL; 0 for never
-	maxQueue   int                // Config.MaxQueue; 0 for no bound
-	maxModels  int                // Config.MaxModels; 0 stands for the default
-	learns     bool               // Config.LearnQuotas
+	unknownMet notice.UnknownModels
+	uncounted  notice.UncountedPaths
+	reporter   *notice.Reporter // of Config.OnError; nil without it
+	teller     *teller          // of Config.Events; nil without it
+	margin     time.Duration    // Config.Margin
+	holdTTL    time.Duration    // Config.HoldTTL; 0 for never
+	maxQueue   int              // Config.MaxQueue; 0 for no bound
+	maxModels  int              // Config.MaxModels; 0 stands for the default
+	learns     bool             // Config.LearnQuotas
 }
 
 // background is the context of what no caller asks for.

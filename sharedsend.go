@@ -6,7 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -83,7 +83,7 @@ const (
 
 // observeLocked has a report sent, unless there were many of late.
 func (s *shared) observeLocked(t *engine.Target, r *engine.Report, now account.Now) {
-	if r.Limits == (observation.Limits{}) {
+	if r.Limits == (state.ReportedLimits{}) {
 		return
 	}
 	if a := t.Account; a.Name != "" && !r.Refused {

@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/external"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -146,7 +145,7 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 }
 
 // reportsOf returns what others use of an account at a moment; nil for nothing.
-func reportsOf(a *account.Account, now account.Now) *external.Usage {
+func reportsOf(a *account.Account, now account.Now) *account.External {
 	if a.Reports == nil {
 		return nil
 	}
@@ -182,7 +181,7 @@ func (rl *RateLimiter) names() []string {
 		}
 	}
 	for model := range rl.Quotas {
-		if model != modelname.Every && !modelname.IsPattern(model) {
+		if model != catalog.Every && !catalog.IsPattern(model) {
 			add(model)
 		}
 	}

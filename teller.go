@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/outlet"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -302,7 +302,7 @@ type caller struct {
 
 // callerOf returns the caller with a context.
 func callerOf(ctx context.Context) caller {
-	if c := callctx.From(ctx); c != nil {
+	if c := notice.CallFrom(ctx); c != nil {
 		return caller{ctx: c.Context, id: c.ID, tentative: c.Tentative}
 	}
 	return caller{ctx: ctx}
@@ -329,7 +329,7 @@ func (t *teller) now() (began time.Time) {
 // number returns the ID of the call.
 func (c *caller) number() uint64 {
 	if c.id == 0 {
-		c.id = callctx.NextID()
+		c.id = notice.NextCallID()
 	}
 	return c.id
 }

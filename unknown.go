@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/policytext"
-	"dappco.re/go/core/go-ratelimit/internal/unknown"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
+	"dappco.re/go/core/go-ratelimit/internal/settings"
 )
 
 // UnknownPolicy says what happens to a call of a model for which no quota stands: neither one of
@@ -23,7 +23,7 @@ const (
 	UnknownDeny                       // it is denied for good, and so is one that nothing counts
 )
 
-var unknownPolicies = policytext.Words{Type: "UnknownPolicy", What: "unknown policy", Words: []string{"allow", "deny"}}
+var unknownPolicies = settings.PolicyWords{Type: "UnknownPolicy", What: "unknown policy", Words: []string{"allow", "deny"}}
 
 // String returns "allow" or "deny".
 func (p UnknownPolicy) String() string { return unknownPolicies.String(int(p)) }
@@ -82,10 +82,10 @@ func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
 // nearestRLocked returns the name that a program means by a name without a quota: the one of which
 // it is a version, else the one that is most like it.
 func (rl *RateLimiter) nearestRLocked(model string) string {
-	if name, ok := modelname.Match(model, rl.engine.Catalog.IsListed); ok && name != model {
+	if name, ok := catalog.Match(model, rl.engine.Catalog.IsListed); ok && name != model {
 		return name
 	}
-	return modelname.Nearest(model, func(yield func(string) bool) {
+	return catalog.Nearest(model, func(yield func(string) bool) {
 		for name := range rl.Quotas {
 			if name != model && !yield(name) { // it is there if an alias leads away from it
 				return
@@ -127,7 +127,7 @@ func (rl *RateLimiter) judgeUnknownRLocked(r *engine.Request) {
 // ErrNeverFits and that error: the call must not be sent. It is safe for concurrent use.
 func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path, model string) error) error {
 	path, first := rl.uncounted.Meet(path)
-	model = unknown.Cut(model)
+	model = notice.CutName(model)
 	why := asError(path, model)
 	if first {
 		rl.reporter.ReportAs("uncounted "+path, why)
@@ -137,5 +137,5 @@ func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string,
 		return nil
 	}
 	d := Decision{Code: DecisionUnknownModel, Never: true, Model: model, Reason: why.Error()}
-	return &LimitError{Model: model, Decision: d, Err: &unknown.Refusal{Why: why, Never: ErrNeverFits}, op: "send"}
+	return &LimitError{Model: model, Decision: d, Err: &notice.UncountedRefusal{Why: why, Never: ErrNeverFits}, op: "send"}
 }

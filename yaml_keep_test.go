@@ -163,7 +163,7 @@ func TestYAMLMillionEntries(t *testing.T) {
 }
 
 // A mebibyte of names costs a limiter no more than 128 MiB of allocations. What costs a reader of
-// YAML more, internal/yamlstate refuses.
+// YAML more, internal/yamlfile refuses.
 func TestYAMLManyNamesAreCheap(t *testing.T) {
 	const size = 1 << 20 / min(racetest.Factor, 8)
 	for name, line := range map[string]string{

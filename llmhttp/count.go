@@ -3,7 +3,7 @@ package llmhttp
 import (
 	"io"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokencount"
+	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
 // countPrompt has the provider count the prompt of a call that is estimated above CountAbove, once.
@@ -41,7 +41,7 @@ func (t *Transport) askForCount(f *flight) (promptTokens int) {
 		original = original.WithContext(original.Context())
 		f.routed.way.address(original, f.routed.backend)
 	}
-	n, err := tokencount.Request(original.Context(), t.roundTripper(), original, body)
+	n, err := apicall.CountRequest(original.Context(), t.roundTripper(), original, body)
 	if err != nil {
 		return 0
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 )
 
 // flight is one try of a call, from its admission until it is settled.
@@ -20,13 +20,13 @@ type flight struct {
 	transport    *Transport
 	adapter      Adapter
 	call         *Call
-	ctx          callctx.Call // that the limiter's events get, with the ID of the call
-	name         string       // that the limiter is asked for
-	countedAs    string       // the name under which it counts that; empty without OnEvent
-	routed       *routed      // nil without a Route
-	attempt      int          // tries before this one
-	hidesUsage   bool         // the caller did not ask for the chunk with the usage
-	signedUntil  time.Time    // when the signature of the request is too old; zero without one
+	ctx          notice.CallContext // that the limiter's events get, with the ID of the call
+	name         string             // that the limiter is asked for
+	countedAs    string             // the name under which it counts that; empty without OnEvent
+	routed       *routed            // nil without a Route
+	attempt      int                // tries before this one
+	hidesUsage   bool               // the caller did not ask for the chunk with the usage
+	signedUntil  time.Time          // when the signature of the request is too old; zero without one
 	reservation  *ratelimit.Reservation
 	together     ratelimit.Reservations // all of the try, the model's first; nil without charges
 	charges      []ratelimit.Request    // beside the model's, see WithCharge

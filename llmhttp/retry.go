@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 )
 
 // Retry configures the retries of failed calls. A call is sent again if it exceeded a limit (429),
@@ -73,7 +73,7 @@ func (t *Transport) retry(
 func (f *flight) again() *flight {
 	next := &flight{
 		transport: f.transport, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
-		ctx:       callctx.Call{Context: f.ctx.Context, ID: f.ctx.ID},
+		ctx:       notice.CallContext{Context: f.ctx.Context, ID: f.ctx.ID},
 		countedAs: f.countedAs, charges: f.charges,
 		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, signedUntil: f.signedUntil, began: time.Now(),
 		waited: f.waited + time.Since(f.sent),

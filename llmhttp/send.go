@@ -4,13 +4,13 @@ import (
 	"context"
 	"net/http"
 
-	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 )
 
 // newFlight returns the first try of a call that is counted under a name.
 func (t *Transport) newFlight(ctx context.Context, call *Call, name string, a Adapter, w *way) *flight {
 	f := &flight{transport: t, adapter: a, call: call, signedUntil: signatureEnd(call.Request)}
-	f.ctx.Context, f.ctx.ID = ctx, callctx.NextID()
+	f.ctx.Context, f.ctx.ID = ctx, notice.NextCallID()
 	f.charges = chargesOf(ctx)
 	if w == nil {
 		f.countAt(nil, name)

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/callctx"
 	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
 )
 
@@ -67,7 +67,7 @@ func (t *Transport) passUncounted(send *http.Request, call *Call, a Adapter, rea
 		a = likelyAdapter(call.Request)
 	}
 	f := &flight{transport: t, adapter: a, call: call, countedAs: modelName(call.Model)}
-	f.ctx.Context, f.ctx.ID = call.Request.Context(), callctx.NextID()
+	f.ctx.Context, f.ctx.ID = call.Request.Context(), notice.NextCallID()
 	return t.refuse(f, err)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/former"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
@@ -179,7 +179,7 @@ func (t *taking) read(ctx context.Context) error {
 	}
 	for name, said := range t.Said {
 		if !said.IsEmpty() {
-			t.Quotas[name] = provenance.Of(said)
+			t.Quotas[name] = catalog.QuotaOf(said)
 		}
 	}
 	return nil

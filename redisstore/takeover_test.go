@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/former"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/test/formertest"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
@@ -209,7 +209,7 @@ func FuzzFormerFields(f *testing.F) {
 			return
 		}
 		for name, said := range is.Said {
-			is.Quotas[name] = provenance.Of(said)
+			is.Quotas[name] = catalog.QuotaOf(said)
 		}
 		if _, err := is.Image(1); err != nil && is.Classes == "" {
 			t.Fatal(err)

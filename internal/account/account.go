@@ -3,7 +3,6 @@ package account
 import (
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -27,11 +26,11 @@ type Account struct {
 	CoolUntil int64  // in UnixNano: nothing is admitted before
 	CoolCause string // why
 
-	Extras  []Extra         // the limits that few accounts have, as far as they are not nil
-	Found   *Found          // of a quota that searches for limits
-	Spend   *Spend          // where money is counted
-	Reports *external.Usage // the usage of others, as the provider reports it; nil for none
-	Uses    []*Use          // of the classes with a reserve that have asked
+	Extras  []Extra   // the limits that few accounts have, as far as they are not nil
+	Found   *Found    // of a quota that searches for limits
+	Spend   *Spend    // where money is counted
+	Reports *External // the usage of others, as the provider reports it; nil for none
+	Uses    []*Use    // of the classes with a reserve that have asked
 
 	Pools   []*Account                    // of a model that is asked for by its counted name,
 	PoolsAt int                           // as of this version of the catalog
@@ -200,7 +199,7 @@ func (a *Account) Cool(until int64, cause string) {
 }
 
 // Report notes what others use; nil for nothing.
-func (a *Account) Report(u *external.Usage) {
+func (a *Account) Report(u *External) {
 	a.Reports = u
 	if a.Traits &^= Reported; u != nil {
 		a.Traits |= Reported

@@ -1,8 +1,6 @@
 package account
 
 import (
-	"dappco.re/go/core/go-ratelimit/internal/external"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -55,11 +53,11 @@ func (a *Account) NeedUse(class string) *Use {
 // Held is what is held back of the limits of an account: what others use, as its provider reports,
 // and what is kept for classes with a reserve.
 type Held struct {
-	Parts    external.Usage // of the minute and the day: the sum of both
-	Reported external.Usage // of that, what others use
-	Slots    int            // calls in flight that are kept
-	SlotsFor int64          // and how long they are, if their classes do not ask again
-	Keeps    bool           // anything is kept for classes
+	Parts    External // of the minute and the day: the sum of both
+	Reported External // of that, what others use
+	Slots    int      // calls in flight that are kept
+	SlotsFor int64    // and how long they are, if their classes do not ask again
+	Keeps    bool     // anything is kept for classes
 }
 
 // HeldFrom returns what is held back from an ask; nil for nothing. What is kept counts as used by
@@ -167,7 +165,7 @@ func (h *Held) keep(a *Account, ask *Ask, u *Use, r Reserve, left int64, now Now
 
 // JoinReports adds the usage of others of a model that turned out to be the same: of each limit the
 // more.
-func (a *Account) JoinReports(other *external.Usage) {
+func (a *Account) JoinReports(other *External) {
 	if other == nil {
 		return
 	}
@@ -182,7 +180,7 @@ func (a *Account) JoinReports(other *external.Usage) {
 
 // ReportLasts returns until when something is held back that a provider reports now: an instant for
 // the minute, in UnixNano for the day.
-func (a *Account) ReportLasts(of state.Dimension, report *observation.Limit, span int64, now Now) int64 {
+func (a *Account) ReportLasts(of state.Dimension, report *state.ReportedLimit, span int64, now Now) int64 {
 	if state.Limits[of].Window != state.Day {
 		return now.Instant + report.Lasts(span)
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -136,7 +135,7 @@ func ReadAccount(r *wire.Reader, as *As) *Account {
 
 func readText(r *wire.Reader) string { return r.String(math.MaxInt) }
 
-func appendReports(to []byte, u *external.Usage) []byte {
+func appendReports(to []byte, u *External) []byte {
 	for i := range u {
 		to = wire.AppendUint(to, uint64(u[i].Amount))
 		if u[i].Amount > 0 {
@@ -146,8 +145,8 @@ func appendReports(to []byte, u *external.Usage) []byte {
 	return to
 }
 
-func readReports(r *wire.Reader) *external.Usage {
-	u := new(external.Usage)
+func readReports(r *wire.Reader) *External {
+	u := new(External)
 	for i := range u {
 		if u[i].Amount = int(r.UpTo(math.MaxInt)); u[i].Amount > 0 {
 			u[i].Until, u[i].SentAt = r.Int(), r.Int()

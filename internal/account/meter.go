@@ -16,9 +16,9 @@ type Meter struct {
 	account *Account // nil in one of a class
 	usage   *Usage
 	day     *Day
-	days  int32  // the serial of the day that the counts belong to
-	epoch uint32 // how often all charges were forgotten
-	round uint16 // how often the file of this process was saved: see Charge.Round
+	days    int32  // the serial of the day that the counts belong to
+	epoch   uint32 // how often all charges were forgotten
+	round   uint16 // how often the file of this process was saved: see Charge.Round
 }
 
 func newMeter(day *Day) Meter {

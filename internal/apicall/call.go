@@ -1,6 +1,7 @@
-// Package apicall makes single calls to the management APIs of providers: no key in an error, no
-// redirect followed, a bounded reply, a time limit. Package accountlimits and
-// internal/tokencount, which counts tokens, call by it.
+// Package apicall makes single calls to the APIs of providers: no key in an error, no redirect
+// followed, a bounded reply, a time limit. Package accountlimits asks for limits by it. It also
+// asks how many tokens a text or a whole request has: the token counters of the limiter's package
+// count texts by it (TokenCounter), and llmhttp, for Transport.CountAbove, requests (CountRequest).
 package apicall
 
 import (

@@ -1,7 +1,8 @@
 // Package catalog has everything that is known by name: the quotas of models, patterns and pools,
 // who said them, the members of pools, and the groups of providers' profiles. It knows no accounts,
-// windows or money. A change of it is a saying: SetQuota, SetAccount, AddProfile, Learn, Loaded and
-// others. Package provenance decides which of several sayings holds.
+// windows or spends. A change of it is a saying: SetQuota, SetAccount, AddProfile, Learn, Loaded
+// and others. The type sayings decides which of several holds. What names stand for (Names, Match)
+// and cost (Prices) is here, too, but no part of a Catalog.
 //
 // A name of the catalog is a counted name: that of a pool has the mark of state.PoolName, and
 // aliases and versions are resolved. The catalog has no clock and no lock, and the same sayings in
@@ -12,8 +13,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -22,11 +21,11 @@ import (
 type Catalog struct {
 	quotas map[string]state.Quota // that hold, those of pools included
 	pooled int                    // how many of them are of pools
-	said   provenance.Quotas      // who said them
+	said   sayings                // who said them
 
-	pools  []*pool                     // sorted by name
-	groups map[string]string           // the pools of the rows of profiles that have a group
-	gone   provenance.Recent[struct{}] // pools that were removed: no file brings them back
+	pools  []*pool           // sorted by name
+	groups map[string]string // the pools of the rows of profiles that have a group
+	gone   recent[struct{}]  // pools that were removed: no file brings them back
 
 	version  int
 	patterns atomic.Pointer[patterns] // of quotas; nil where they are to be found again
@@ -34,7 +33,7 @@ type Catalog struct {
 }
 
 // patterns are the patterns among the names of quotas.
-type patterns struct{ *modelname.Index }
+type patterns struct{ *PatternIndex }
 
 // Version returns a number that is another one after each saying.
 func (c *Catalog) Version() int { return c.version }
@@ -62,13 +61,13 @@ func (c *Catalog) Quota(name string) (q state.Quota, ok bool) {
 func (c *Catalog) sharedCover(name string) string {
 	p := c.patterns.Load()
 	if p == nil {
-		p = &patterns{modelname.NewIndex(c.models)}
+		p = &patterns{NewPatternIndex(c.models)}
 		c.patterns.Store(p)
 	}
 	if pattern, ok := p.Longest(name); ok {
 		return pattern
 	}
-	return modelname.Every
+	return Every
 }
 
 // models visits the names of the quotas that are not of pools, in any order.
@@ -86,7 +85,7 @@ func (c *Catalog) IsListed(name string) bool {
 		return true
 	}
 	_, own := c.quotas[name]
-	return own && !modelname.IsPattern(name)
+	return own && !IsPattern(name)
 }
 
 // Names returns the names of the quotas that are not of pools, sorted.
@@ -115,7 +114,7 @@ func (c *Catalog) put(name string, q state.Quota, has bool) {
 	switch {
 	case has == had:
 	case !state.IsPool(name):
-		if modelname.IsPattern(name) {
+		if IsPattern(name) {
 			c.patterns.Store(nil)
 		}
 	case has:

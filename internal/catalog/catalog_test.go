@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
@@ -70,7 +69,7 @@ func stored(steps ...step) step {
 }
 
 // report is a report of a provider that is learned from.
-func report(name string, limits observation.Limits) step {
+func report(name string, limits state.ReportedLimits) step {
 	return func(c *catalog.Catalog) []catalog.Change {
 		if next, differs := c.Lesson(name, &limits, 100); differs {
 			return c.Learn(name, next)
@@ -80,7 +79,7 @@ func report(name string, limits observation.Limits) step {
 }
 
 func reportRPM(name string, limit int) step {
-	return report(name, observation.Limits{state.RPM: {Limit: limit}})
+	return report(name, state.ReportedLimits{state.RPM: {Limit: limit}})
 }
 
 func forget(name string) step {
@@ -166,7 +165,7 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// Who wins, of all who say something of the quota of a model. Package provenance has the whole
+// Who wins, of all who say something of the quota of a model. The type sayings has the whole
 // table; these rows show that each saying comes to it.
 func TestWhoWins(t *testing.T) {
 	row := func(limit int) catalog.Row { return catalog.Row{Name: "m", Quota: rpm(limit)} }
@@ -317,7 +316,7 @@ func TestChanges(t *testing.T) {
 // A correction needs room where it makes a quota of its own.
 func TestLessonNeedsRoom(t *testing.T) {
 	c := after(program("*", rpm(9)), program("m", rpm(9)), setPool("p", "m"))
-	report := &observation.Limits{state.RPM: {Limit: 4}}
+	report := &state.ReportedLimits{state.RPM: {Limit: 4}}
 	c.SetPool(pool("q"), nil, rpm(9))
 	c.RemovePool(pool("q"))
 	for _, tt := range []struct {
@@ -332,7 +331,7 @@ func TestLessonNeedsRoom(t *testing.T) {
 			t.Errorf("%q with room for %d: %+v, %t", tt.name, tt.most, next, differs)
 		}
 	}
-	if _, differs := c.Lesson("m", &observation.Limits{state.RPM: {Limit: 10}}, 9); differs {
+	if _, differs := c.Lesson("m", &state.ReportedLimits{state.RPM: {Limit: 10}}, 9); differs {
 		t.Error("a report exceeds the program's quota")
 	}
 	if _, differs := after(program("m", rpm(-1))).Lesson("m", report, 9); differs {

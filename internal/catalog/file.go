@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/pooling"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -49,7 +47,7 @@ func (c *Catalog) Loaded(f *File, learns bool) (changes []Change) {
 // LoadQuota takes over the quota of one name, and appends what that changed. What the file says was
 // learned counts where the limiter learns.
 func (c *Catalog) LoadQuota(to []Change, name string, q state.Quota, from state.Said, learns bool) []Change {
-	return c.sayChanged(to, name, func(said *provenance.Quotas) { said.Loaded(name, q, from, learns) })
+	return c.sayChanged(to, name, func(said *sayings) { said.Loaded(name, q, from, learns) })
 }
 
 // Grow makes room for the quotas of a file.
@@ -64,14 +62,14 @@ func (c *Catalog) Grow(quotas int) {
 func (c *Catalog) LoadEnd(to []Change) []Change {
 	for _, name := range c.said.Alone() {
 		if _, covered := c.quotas[c.sharedCover(name)]; covered && !state.IsPool(name) {
-			to = c.sayChanged(to, name, func(said *provenance.Quotas) { said.Forget(name) })
+			to = c.sayChanged(to, name, func(said *sayings) { said.Forget(name) })
 		}
 	}
 	return to
 }
 
 // sayChanged is say, and appends only what has changed.
-func (c *Catalog) sayChanged(to []Change, name string, what func(said *provenance.Quotas)) []Change {
+func (c *Catalog) sayChanged(to []Change, name string, what func(said *sayings)) []Change {
 	before := len(to)
 	to = c.say(to, name, what)
 	said := slices.DeleteFunc(to[before:], func(change Change) bool { return !change.Changed() })
@@ -82,7 +80,7 @@ func (c *Catalog) sayChanged(to []Change, name string, what func(said *provenanc
 func (c *Catalog) LoadPools(pools map[string][]string) {
 	for name, models := range pools {
 		if _, gone := c.gone.Get(name); state.IsPool(name) && !gone {
-			c.need(name).file = pooling.New(models)
+			c.need(name).file = newMembers(models)
 		}
 	}
 }

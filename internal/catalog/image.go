@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/pooling"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
@@ -23,14 +21,14 @@ func (c *Catalog) AppendImage(to []byte) []byte {
 	to = wire.AppendUint(to, uint64(len(c.pools)))
 	for _, p := range c.pools {
 		to = wire.AppendString(to, p.name)
-		for _, m := range [...]*pooling.Members{p.program, p.file, p.profile} {
+		for _, m := range [...]*members{p.program, p.file, p.profile} {
 			to = appendMembers(to, m)
 		}
 	}
 	return c.gone.AppendImage(to, func(to []byte, _ struct{}) []byte { return to })
 }
 
-func appendMembers(to []byte, m *pooling.Members) []byte {
+func appendMembers(to []byte, m *members) []byte {
 	if to = wire.AppendBool(to, m != nil); m == nil {
 		return to
 	}
@@ -70,7 +68,7 @@ func (c *Catalog) appendByHand(to []byte) []byte {
 // Read reads the image of a catalog, and leaves r behind it.
 func Read(r *wire.Reader) (*Catalog, error) {
 	c := new(Catalog)
-	c.said = provenance.ReadQuotas(r)
+	c.said = readSayings(r)
 	for name, q := range c.said.All() {
 		c.put(name, q, true)
 	}
@@ -84,7 +82,7 @@ func Read(r *wire.Reader) (*Catalog, error) {
 		c.groups[row] = pool
 	})
 	readNames(r, 4, c.readPool)
-	c.gone = provenance.ReadRecent(r, func(*wire.Reader) (none struct{}) { return none })
+	c.gone = readRecent(r, func(*wire.Reader) (none struct{}) { return none })
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
@@ -144,7 +142,7 @@ func (c *Catalog) readPool(r *wire.Reader, name string) {
 }
 
 // readMembers reads the members of a pool; nil where nobody said any.
-func readMembers(r *wire.Reader) *pooling.Members {
+func readMembers(r *wire.Reader) *members {
 	if !r.Bool() {
 		return nil
 	}
@@ -152,5 +150,5 @@ func readMembers(r *wire.Reader) *pooling.Members {
 	for i := range given {
 		given[i] = r.String(math.MaxInt)
 	}
-	return pooling.New(given)
+	return newMembers(given)
 }

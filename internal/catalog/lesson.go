@@ -3,18 +3,15 @@ package catalog
 import (
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Lesson returns the quota of a name as corrected by a report of its provider, and whether that
 // differs from the present one. A correction of a shared quota, or of none, becomes a quota of the
 // name's own: there is room for one as long as fewer than most names of models have quotas.
-func (c *Catalog) Lesson(name string, report *observation.Limits, most int) (next state.Quota, differs bool) {
+func (c *Catalog) Lesson(name string, report *state.ReportedLimits, most int) (next state.Quota, differs bool) {
 	cover, q, _ := c.Cover(name)
-	if !modelname.IsName(name) || !report.Differ(&q) { // a provider has no model without a name
+	if !IsName(name) || !report.Differ(&q) { // a provider has no model without a name
 		return q, false
 	}
 	bounds := c.said.Bounds(cover, c.quotas[cover])
@@ -38,7 +35,7 @@ func (c *Catalog) Learn(name string, next state.Quota) []Change {
 			cover = ""
 		}
 	}
-	return c.say(nil, name, func(said *provenance.Quotas) { said.Learn(name, next, cover, is, bounds) })
+	return c.say(nil, name, func(said *sayings) { said.Learn(name, next, cover, is, bounds) })
 }
 
 // ForgetLearned forgets what was learned of a name, or of all names where it is "".
@@ -48,7 +45,7 @@ func (c *Catalog) ForgetLearned(name string) (changes []Change) {
 		names = c.said.Learned()
 	}
 	for _, name := range names {
-		changes = c.say(changes, name, func(said *provenance.Quotas) { said.Forget(name) })
+		changes = c.say(changes, name, func(said *sayings) { said.Forget(name) })
 	}
 	return changes
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -93,7 +92,7 @@ func (r random) step(files bool) step {
 	case n == 5:
 		return profileBelow(r.rows()...)
 	case n < 9:
-		return report(name, observation.Limits{state.RPM: {Limit: r.IntN(5)}, state.TPM: {Limit: r.IntN(3)}})
+		return report(name, state.ReportedLimits{state.RPM: {Limit: r.IntN(5)}, state.TPM: {Limit: r.IntN(3)}})
 	case n == 9:
 		return forget([]string{"", name}[r.IntN(2)])
 	case n == 10:
@@ -242,8 +241,8 @@ func TestReadersBesideEachOther(t *testing.T) {
 				c.NamesModel(name, name)
 				c.AppendImage(nil)
 				c.Stored()
-				c.Lesson(name, &observation.Limits{state.RPM: {Limit: 3}}, 9)
-				c.Reports(name, name, observation.Limits{state.RPM: {Limit: 3}})
+				c.Lesson(name, &state.ReportedLimits{state.RPM: {Limit: 3}}, 9)
+				c.Reports(name, name, state.ReportedLimits{state.RPM: {Limit: 3}})
 			}
 		})
 	}

@@ -5,19 +5,18 @@ import (
 	"slices"
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/pooling"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // pool is the members of one pool, as they were said. The first that is not nil counts.
 type pool struct {
 	name    string
-	program *pooling.Members // by the program
-	file    *pooling.Members // by a file
-	profile *pooling.Members // the names of its rows: the models are in it that have their quotas
+	program *members // by the program
+	file    *members // by a file
+	profile *members // the names of its rows: the models are in it that have their quotas
 }
 
-func (p *pool) members() *pooling.Members { return cmp.Or(p.program, p.file, p.profile) }
+func (p *pool) members() *members { return cmp.Or(p.program, p.file, p.profile) }
 
 // isProvided reports whether it is the pool of a profile.
 func (p *pool) isProvided() bool { return p.program == nil && p.file == nil }
@@ -81,7 +80,7 @@ func (c *Catalog) SetPool(name string, models []string, q state.Quota) []Change 
 		return nil
 	}
 	changes := c.SetQuota(name, q)
-	c.need(name).program = pooling.New(models)
+	c.need(name).program = newMembers(models)
 	c.gone.Drop(name)
 	return changes
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -189,10 +188,10 @@ func TestRemovedPoolsStay(t *testing.T) {
 
 // What a report on a model tells of the model and of its pools.
 func TestReports(t *testing.T) {
-	limit := func(n int) observation.Limit {
-		return observation.Limit{Limit: n, Remaining: n / 2, HasRemaining: true}
+	limit := func(n int) state.ReportedLimit {
+		return state.ReportedLimit{Limit: n, Remaining: n / 2, HasRemaining: true}
 	}
-	type limits = observation.Limits
+	type limits = state.ReportedLimits
 	both := limits{state.RPM: limit(100), state.TPM: limit(900)}
 	pools := func(quotas ...q) (steps []step) {
 		for i, is := range quotas {

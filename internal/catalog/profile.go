@@ -5,9 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/pooling"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -28,13 +25,13 @@ type Row struct {
 // AddProfile takes over a profile. It makes pools of those of its groups that name more than one
 // model.
 func (c *Catalog) AddProfile(p *Profile) (changes []Change) {
-	supply := (*provenance.Quotas).Supply
+	supply := (*sayings).Supply
 	if p.Below {
-		supply = (*provenance.Quotas).SupplyBelow
+		supply = (*sayings).SupplyBelow
 	}
 	groups := make(map[string][]Row)
 	for _, row := range slices.SortedFunc(slices.Values(p.Rows), func(a, b Row) int { return cmp.Compare(a.Name, b.Name) }) {
-		changes = c.say(changes, row.Name, func(said *provenance.Quotas) { supply(said, row.Name, row.Quota) })
+		changes = c.say(changes, row.Name, func(said *sayings) { supply(said, row.Name, row.Quota) })
 		delete(c.groups, row.Name)
 		if row.Group == "" {
 			continue
@@ -48,15 +45,15 @@ func (c *Catalog) AddProfile(p *Profile) (changes []Change) {
 	}
 	for _, pool := range slices.Sorted(maps.Keys(groups)) {
 		rows := groups[pool]
-		if len(rows) == 1 && !modelname.IsPattern(rows[0].Name) {
+		if len(rows) == 1 && !IsPattern(rows[0].Name) {
 			continue
 		}
-		changes = c.say(changes, pool, func(said *provenance.Quotas) { supply(said, pool, rows[0].Quota) })
+		changes = c.say(changes, pool, func(said *sayings) { supply(said, pool, rows[0].Quota) })
 		names := make([]string, len(rows))
 		for i, row := range rows {
 			names[i] = row.Name
 		}
-		c.need(pool).profile = pooling.New(names)
+		c.need(pool).profile = newMembers(names)
 	}
 	return changes
 }

@@ -1,14 +1,11 @@
 package catalog
 
-import (
-	"dappco.re/go/core/go-ratelimit/internal/observation"
-	"dappco.re/go/core/go-ratelimit/internal/state"
-)
+import "dappco.re/go/core/go-ratelimit/internal/state"
 
 // PoolReport is what a report on a model tells of one of its pools.
 type PoolReport struct {
 	Pool   string
-	Limits observation.Limits
+	Limits state.ReportedLimits
 }
 
 // Reports returns what a report on a model tells of the model itself, and of its pools. It is true
@@ -16,7 +13,7 @@ type PoolReport struct {
 // has a limit that the report may mean where the model has none of the kind, and no other pool. One
 // whose limit is larger than the reported one is not the reported bucket, but holds several of
 // them.
-func (c *Catalog) Reports(counted, asked string, report observation.Limits) (own observation.Limits, pools []PoolReport) {
+func (c *Catalog) Reports(counted, asked string, report state.ReportedLimits) (own state.ReportedLimits, pools []PoolReport) {
 	own = report
 	if len(c.pools) == 0 {
 		return own, nil
@@ -28,16 +25,16 @@ func (c *Catalog) Reports(counted, asked string, report observation.Limits) (own
 			pools = append(pools, PoolReport{p.name, report})
 			continue
 		}
-		var limits observation.Limits
+		var limits state.ReportedLimits
 		for of := range state.InFlight {
 			limit := *c.limit(p, of)
 			below := 0 < report[of].Limit && report[of].Limit < limit
 			if *q.Limit(of) == 0 && !below && c.onlyLimitedBy(in, of) == p {
 				limits[of] = report[of]
-				own[of] = observation.Limit{} // else the model would learn the limit that all share
+				own[of] = state.ReportedLimit{} // else the model would learn the limit that all share
 			}
 		}
-		if limits != (observation.Limits{}) {
+		if limits != (state.ReportedLimits{}) {
 			pools = append(pools, PoolReport{p.name, limits})
 		}
 	}

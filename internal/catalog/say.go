@@ -3,7 +3,6 @@ package catalog
 import (
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -20,7 +19,7 @@ func (c *Change) Changed() bool { return c.Had != c.Has || c.Was != c.Is }
 // say changes what is said of a name, and gives it the quota that holds then. Models whose
 // corrected copy of another quota is outdated by that lose what was learned of them. It appends a
 // Change for each name of which anything was said, in that order.
-func (c *Catalog) say(to []Change, name string, what func(said *provenance.Quotas)) []Change {
+func (c *Catalog) say(to []Change, name string, what func(said *sayings)) []Change {
 	var pending []string // a stack: a forgotten copy may itself be a pattern that has copies
 	for {
 		change := Change{Name: name}
@@ -40,18 +39,18 @@ func (c *Catalog) say(to []Change, name string, what func(said *provenance.Quota
 			return to
 		}
 		name, pending = pending[len(pending)-1], pending[:len(pending)-1]
-		what = func(said *provenance.Quotas) { said.Forget(name) }
+		what = func(said *sayings) { said.Forget(name) }
 	}
 }
 
 // SetQuota is the program's quota of a name.
 func (c *Catalog) SetQuota(name string, q state.Quota) []Change {
-	return c.say(nil, name, func(said *provenance.Quotas) { said.SetProgram(name, q) })
+	return c.say(nil, name, func(said *sayings) { said.SetProgram(name, q) })
 }
 
 // RemoveQuota takes back what the program said of a name, or an earlier run of it in a file.
 func (c *Catalog) RemoveQuota(name string) []Change {
-	return c.say(nil, name, func(said *provenance.Quotas) { said.Remove(name) })
+	return c.say(nil, name, func(said *sayings) { said.Remove(name) })
 }
 
 // Notice notes a quota that the program has put by hand into the map of the limiter, or has taken
@@ -76,7 +75,7 @@ func (c *Catalog) SetAccount(all map[string]state.Quota) (changes []Change) {
 	c.said.Resaid()
 	for _, name := range c.said.Changes(all) {
 		q, named := all[name]
-		changes = c.say(changes, name, func(said *provenance.Quotas) { said.SetAccount(name, q, named) })
+		changes = c.say(changes, name, func(said *sayings) { said.SetAccount(name, q, named) })
 	}
 	return changes
 }

@@ -1,6 +1,6 @@
 // Package clock tells a limiter's time: its own time line of instants and the distance of
-// that to the wall clock, the time of the machine that processes share, and the days of a
-// time zone.
+// that to the wall clock, the time of the machine that processes share, the days of a
+// time zone, and the text of durations.
 //
 // The limiter, its windows and its shared database decide by it. An instant is a number of
 // nanoseconds on one Clock's time line; a time of the wall clock, as a number, is that of

@@ -12,7 +12,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -448,12 +447,12 @@ func (l *bookLife) report() {
 		until = l.now.Wall + lasts
 	}
 	l.say("others use %d of %v of %s for %v", amount, of, name, time.Duration(lasts))
-	u := new(external.Usage)
+	u := new(account.External)
 	for of := range state.InFlight {
 		h := b.held[of]
-		u[of] = external.Part{Amount: h.amount, Until: h.until}
+		u[of] = account.ExternalPart{Amount: h.amount, Until: h.until}
 	}
-	u[of] = external.Part{Amount: amount, Until: until}
+	u[of] = account.ExternalPart{Amount: amount, Until: until}
 	b.held[of] = part{amount, until}
 	a.Report(u)
 	l.e.Serve(l.now)

@@ -11,7 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/found"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -124,7 +123,7 @@ func hostile() []engine.Command {
 		MaxSpendPerDay: money.Max, AdaptiveFloorRPM: 1_000_000_000, DayZone: "No/Where",
 	}
 	bad := state.Quota{MaxRPM: math.MinInt, Burst: -1, MaxSpendPerDay: -1, AdaptiveFloorInFlight: -1, AdaptiveCeilingRPM: math.MaxInt}
-	report := observation.Limit{Limit: math.MaxInt, Remaining: math.MaxInt, HasRemaining: true, Reset: math.MinInt64, Rounding: math.MaxInt}
+	report := state.ReportedLimit{Limit: math.MaxInt, Remaining: math.MaxInt, HasRemaining: true, Reset: math.MinInt64, Rounding: math.MaxInt}
 	observe := engine.Observe{Name: name("a"), Span: hour}
 	for of := range observe.Report.Limits {
 		observe.Report.Limits[of] = report

@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/found"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
@@ -26,7 +24,7 @@ func (c Cool) Append(to []byte) []byte {
 
 func readCool(r *wire.Reader) Command {
 	c := Cool{Name: readName(r), Until: int64(r.UpTo(uint64(farthest))), Cause: readString(r)}
-	if cooldown.Cause(c.Cause) != c.Cause {
+	if state.KeptCause(c.Cause) != c.Cause {
 		r.Fail("cause of another form")
 	}
 	return c
@@ -69,7 +67,7 @@ func readObserve(r *wire.Reader) Command {
 	return c
 }
 
-func appendLimits(to []byte, limits *observation.Limits) []byte {
+func appendLimits(to []byte, limits *state.ReportedLimits) []byte {
 	for i := range limits {
 		l := &limits[i]
 		to = wire.AppendInt(wire.AppendInt(to, int64(l.Limit)), int64(l.Remaining))
@@ -79,7 +77,7 @@ func appendLimits(to []byte, limits *observation.Limits) []byte {
 	return to
 }
 
-func readLimits(r *wire.Reader) (limits observation.Limits) {
+func readLimits(r *wire.Reader) (limits state.ReportedLimits) {
 	for i := range limits {
 		l := &limits[i]
 		l.Limit, l.Remaining = r.Small(math.MinInt, math.MaxInt), r.Small(math.MinInt, math.MaxInt)

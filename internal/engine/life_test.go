@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/found"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -150,7 +149,7 @@ func (l *life) command() engine.Command {
 		if l.IntN(4) > 0 {
 			return l.report()
 		}
-		return engine.Observe{Name: l.name(), Span: account.Minute, Report: engine.Report{Learns: true, Limits: observation.Limits{state.RPM: {Limit: l.IntN(3) * 10}}}}
+		return engine.Observe{Name: l.name(), Span: account.Minute, Report: engine.Report{Learns: true, Limits: state.ReportedLimits{state.RPM: {Limit: l.IntN(3) * 10}}}}
 	case 6:
 		return engine.Refuse{Name: l.name(), Refusal: found.Refusal{Overload: l.IntN(2) == 0, Took: l.Int64N(3 * second), Wait: l.Int64N(20 * second)}}
 	case 7:
@@ -267,7 +266,7 @@ func (l *life) report() engine.Command {
 	c := engine.Observe{Name: l.name(), Span: account.Minute + second/4}
 	for of := range c.Report.Limits {
 		if l.IntN(2) == 0 {
-			c.Report.Limits[of] = observation.Limit{
+			c.Report.Limits[of] = state.ReportedLimit{
 				Limit: l.IntN(50), Remaining: l.IntN(40), HasRemaining: l.IntN(4) > 0, Reset: time.Duration(l.Int64N(90 * second)), Rounding: l.IntN(3),
 			}
 		}

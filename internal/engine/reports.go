@@ -7,9 +7,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/found"
-	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -60,7 +58,7 @@ func (e *Engine) reset(a *account.Account, now account.Now) {
 
 // Report is what a provider says of the limits of an account.
 type Report struct {
-	Limits    observation.Limits
+	Limits    state.ReportedLimits
 	Uncounted state.Cost          // of calls that the provider may not have counted yet
 	Counted   [state.InFlight]int // what was used when the answered call was charged
 	SentAt    int64               // the instant at which that was sent
@@ -126,7 +124,7 @@ type lesson struct {
 
 // tell has the search for the rate of an account end where its provider reports its limits of the
 // minute. It reports whether that is news.
-func (e *Engine) tell(t *Target, report *observation.Limits, now account.Now) bool {
+func (e *Engine) tell(t *Target, report *state.ReportedLimits, now account.Now) bool {
 	a := t.Account
 	if !a.Has(account.Adapts) || !a.Found.SeeksRate() || !report.SaysMinute() || a.Found.IsTold() {
 		return false
@@ -163,7 +161,7 @@ func (e *Engine) noteReport(t *Target, r *Report, q *state.Quota, span int64, no
 
 // note notes the external usage, and reports whether that makes room, and whether it takes some.
 func (e *Engine) note(a *account.Account, r *Report, q *state.Quota, span int64, now account.Now) (eased, tightened bool) {
-	u := new(external.Usage)
+	u := new(account.External)
 	if a.Reports != nil {
 		*u = *a.Reports
 	}
@@ -173,13 +171,13 @@ func (e *Engine) note(a *account.Account, r *Report, q *state.Quota, span int64,
 		if limit <= 0 || !report.SaysRemaining() {
 			continue
 		}
-		amount := report.External(limit, observation.Counts{
+		amount := report.External(limit, state.ReportedCounts{
 			Now: a.Used(of, span, now), Uncounted: r.Uncounted.Of(of), AtCall: r.Counted[of],
 		})
 		if amount == 0 && u[of].Amount == 0 {
 			continue
 		}
-		sooner, later := u[of].Take(external.Part{Amount: amount, Until: a.ReportLasts(of, report, span, now), SentAt: r.SentAt})
+		sooner, later := u[of].Take(account.ExternalPart{Amount: amount, Until: a.ReportLasts(of, report, span, now), SentAt: r.SentAt})
 		eased, tightened = eased || sooner, tightened || later
 	}
 	if !u.Expire(now.Instant, now.Wall) {

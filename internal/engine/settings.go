@@ -7,9 +7,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -71,7 +69,7 @@ func (e *Engine) rename(now account.Now) {
 // follow has the accounts follow the quota of one name, which may be a pattern.
 func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 	e.observer.Requoted(*c)
-	if e.zone(c.Is.DayZone); c.Has && (c.Name == modelname.Every || c.Name == "") {
+	if e.zone(c.Is.DayZone); c.Has && (c.Name == catalog.Every || c.Name == "") {
 		e.need(c.Name) // else what stands for it would stand for other models, too
 	}
 	if a := e.accounts[c.Name]; a != nil {
@@ -90,7 +88,7 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 		}
 		e.drop(a, now)
 	}
-	if state.IsPool(c.Name) || !strings.Contains(c.Name, modelname.Every) {
+	if state.IsPool(c.Name) || !strings.Contains(c.Name, catalog.Every) {
 		return
 	}
 	for _, a := range e.accounts {
@@ -146,7 +144,7 @@ func lineClasses(classes map[string]state.Class) map[string]lines.Class {
 	all := make(map[string]lines.Class, len(classes))
 	for name, c := range classes {
 		all[name] = lines.Class{
-			Class:    fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead},
+			Share:    lines.Share{Name: name, Weight: c.Weight, Ahead: c.Ahead},
 			MaxQueue: c.MaxQueue, Reserves: c.ReservePercent > 0,
 		}
 	}

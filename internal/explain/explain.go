@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -110,7 +109,7 @@ func (f *Facts) Text() string {
 	w.open()
 	w.line()
 	if f.CooldownUntil.After(f.At) {
-		w.add("cooldown: until %s, in %s: %s", w.time(f.CooldownUntil), duration(f.CooldownUntil.Sub(f.At)), cooldown.Said(f.Cause))
+		w.add("cooldown: until %s, in %s: %s", w.time(f.CooldownUntil), duration(f.CooldownUntil.Sub(f.At)), state.CooldownSaid(f.Cause))
 	}
 	w.next()
 	if r := f.Refused; r != nil {

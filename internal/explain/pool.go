@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Pool is the state of a pool of the model.
@@ -35,7 +35,7 @@ func (w *lines) pool(p *Pool) {
 	}
 	if p.CooldownUntil.After(w.facts.At) {
 		w.add("%scooldown until %s, in %s: %s", name, w.time(p.CooldownUntil),
-			duration(p.CooldownUntil.Sub(w.facts.At)), cooldown.Said(p.Cause))
+			duration(p.CooldownUntil.Sub(w.facts.At)), state.CooldownSaid(p.Cause))
 	}
 }
 

@@ -10,10 +10,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -83,7 +81,7 @@ func (t *taking) takeQuotas() {
 	accounts, file := make(map[string]state.Quota), catalog.File{Quotas: make(map[string]state.Quota), Said: make(map[string]state.Said)}
 	for _, name := range slices.Sorted(maps.Keys(t.Quotas)) {
 		from := t.Said[name]
-		said := provenance.Shared(t.Quotas[name], from)
+		said := catalog.SharedSaying(t.Quotas[name], from)
 		if q, ok := said.Get(state.Account); ok {
 			accounts[name] = q
 		}
@@ -91,7 +89,7 @@ func (t *taking) takeQuotas() {
 			t.engine.Do(engine.SetQuota{Counted: name, Quota: q}, t.Now)
 		}
 		if profile := from.Only(state.Profile); !profile.IsEmpty() {
-			file.Quotas[name], file.Said[name] = provenance.Of(profile), profile
+			file.Quotas[name], file.Said[name] = catalog.QuotaOf(profile), profile
 		}
 	}
 	t.engine.Do(engine.SetAccount{Quotas: accounts}, t.Now)
@@ -128,7 +126,7 @@ func (t *taking) takePools() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Pools)) {
-		said := provenance.Shared(t.Quotas[name], t.Said[name])
+		said := catalog.SharedSaying(t.Quotas[name], t.Said[name])
 		if q, ok := said.Get(state.Program); ok {
 			t.engine.Do(engine.SetPool{Counted: name, Models: t.Pools[name], Quota: q}, t.Now)
 			continue
@@ -151,7 +149,7 @@ func (t *taking) takeFound() {
 func (t *taking) takeRest() {
 	for _, name := range slices.Sorted(maps.Keys(t.Cooldowns)) {
 		is := t.Cooldowns[name]
-		t.engine.LoadCooldown(name, clock.UnixNano(is.Until), cooldown.Cause(is.Cause), t.Now)
+		t.engine.LoadCooldown(name, clock.UnixNano(is.Until), state.KeptCause(is.Cause), t.Now)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Spend)) {
 		if is := t.Spend[name]; !is.IsOver(t.Now.Wall) {

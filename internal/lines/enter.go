@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -108,7 +107,7 @@ func (l *Lines) join(c *Candidate) {
 	class := l.classOf(c.Class)
 	for i := range c.Items {
 		g := l.lineOf(c.Items[i].Account)
-		p := place{line: g, entry: g.queue.PushAsleep(c, class.Class, c.Flow)}
+		p := place{line: g, entry: g.queue.PushAsleep(c, class.Share, c.Flow)}
 		if !g.isPool && !l.asleep[c.Waiter.ID.Process] {
 			g.queue.Wake(p.entry)
 		}
@@ -294,7 +293,7 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 	}
 	for i, g := range lines {
 		if anew := l.of[g.account]; anew != nil {
-			anew.queue.Resume(orders[i].progress, func(name string) fairline.Class { return l.classOf(name).Class })
+			anew.queue.Resume(orders[i].progress, func(name string) Share { return l.classOf(name).Share })
 			anew.queue.SetCircle(orders[i].circle)
 		}
 	}
@@ -302,8 +301,8 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 
 // order is how far the classes of a line were served, and whose flow is next.
 type order struct {
-	circle   fairline.Circle
-	progress fairline.Progress
+	circle   fairCircle
+	progress fairProgress
 }
 
 // Review refuses the waiters that can pass no more, at any place in line, after something has

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
@@ -199,7 +198,7 @@ func (in *reading) readLine(g *line) {
 	r := in.r
 	g.scarce = state.Dimension(r.UpTo(uint64(state.Dimensions - 1)))
 	g.restAt = int64(r.UpTo(math.MaxInt64))
-	g.queue = fairline.ReadLine(r, func(id uint64) (c *Candidate, ok bool) {
+	g.queue = readFairLine(r, func(id uint64) (c *Candidate, ok bool) {
 		if id >= uint64(len(in.standing)) {
 			return nil, false
 		}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
@@ -16,7 +15,7 @@ import (
 type line struct {
 	account *account.Account
 	isPool  bool
-	queue   fairline.Line[*Candidate]
+	queue   fairLine[*Candidate]
 	scarce  state.Dimension // in which it last denied one that waits
 	restAt  int64           // the instant at which its head is to be looked at; 0 for none
 	at      int             // in the queue of those that rest, counted from 1; 0 for not
@@ -127,8 +126,8 @@ func (c *Candidate) noteScarce() {
 func partOf(i *verdict.Item, scarce state.Dimension) int64 {
 	for _, of := range [...]state.Dimension{scarce, state.RPM, state.InFlight, state.RPD} {
 		if limit := *i.Account.Quota.Limit(of); limit > 0 {
-			return fairline.Part(min(max(i.Ask.Of(of), 0), limit), limit)
+			return chargeOf(min(max(i.Ask.Of(of), 0), limit), limit)
 		}
 	}
-	return fairline.Unit >> 10 * int64(min(i.Ask.Requests, 1<<10))
+	return wholeCharge >> 10 * int64(min(i.Ask.Requests, 1<<10))
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -23,7 +22,7 @@ type Host interface {
 
 // Class is what lines know of a class.
 type Class struct {
-	fairline.Class
+	Share
 	MaxQueue int  // how many of it may wait for one model; 0 for no bound
 	Reserves bool // others leave it a share of each limit
 }
@@ -89,7 +88,7 @@ func (l *Lines) Queues(a *account.Account, class string) bool {
 		return false
 	}
 	c := l.classOf(class)
-	return !g.queue.Leads(c.Class) && (len(l.classes) == 0 || !g.yieldsTo(c.Name))
+	return !g.queue.Leads(c.Share) && (len(l.classes) == 0 || !g.yieldsTo(c.Name))
 }
 
 // queued returns the first item of a candidate in whose line others come first; -1 for none.
@@ -109,7 +108,7 @@ func (l *Lines) Passed(items []verdict.Item, class string) {
 	}
 	for i := range items {
 		if g := l.of[items[i].Account]; g != nil && g.queue.Len() > 0 {
-			g.queue.Pass(l.classOf(class).Class, partOf(&items[i], g.scarce))
+			g.queue.Pass(l.classOf(class).Share, partOf(&items[i], g.scarce))
 			l.mark(g)
 		}
 	}

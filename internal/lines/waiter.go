@@ -5,7 +5,6 @@ package lines
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -75,7 +74,7 @@ type Refusal struct {
 // place is the place of a candidate in the line of one account.
 type place struct {
 	line  *line
-	entry *fairline.Entry[*Candidate]
+	entry *fairEntry[*Candidate]
 	part  int64 // of what is scarce there, for a candidate that was served
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 )
 
 // builtin returns the profiles that the root embeds.
@@ -70,10 +70,10 @@ func TestDatedNamesHavePatterns(t *testing.T) {
 	for _, name := range []string{"anthropic", "openai"} {
 		for _, r := range builtin(t).Provider(name).Rows {
 			for _, model := range r.Models {
-				if modelname.IsPattern(model) || r.Confidence == SourceDocument {
+				if catalog.IsPattern(model) || r.Confidence == SourceDocument {
 					continue
 				}
-				if _, ok := modelname.NewIndex(slices.Values(r.Models)).Longest(model + "-20260102"); !ok {
+				if _, ok := catalog.NewPatternIndex(slices.Values(r.Models)).Longest(model + "-20260102"); !ok {
 					t.Errorf("%s %s: no pattern for %s with a date", name, r.Tiers, model)
 				}
 			}

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 )
 
 // resolve finds a name as the limiter does with Config.MatchVersions.
 func resolve(model string, quotas map[string]*Row) string {
-	name, ok := modelname.Match(model, func(name string) bool { return quotas[name] != nil })
+	name, ok := catalog.Match(model, func(name string) bool { return quotas[name] != nil })
 	if !ok {
-		name, _ = modelname.NewIndex(maps.Keys(quotas)).Longest(model)
+		name, _ = catalog.NewPatternIndex(maps.Keys(quotas)).Longest(model)
 	}
 	return name
 }
@@ -187,7 +187,7 @@ func TestRealNamesWithoutMatchVersions(t *testing.T) {
 	for _, name := range builtin(t).Names() {
 		maps.Copy(quotas, builtin(t).Provider(name).Defaults())
 	}
-	index := modelname.NewIndex(maps.Keys(quotas))
+	index := catalog.NewPatternIndex(maps.Keys(quotas))
 	for model, want := range map[string]string{
 		"claude-opus-4-5-20251101":                    "claude-opus-4-5-20*",
 		"claude-sonnet-4-5-20250929":                  "claude-sonnet-4-5-20*",

@@ -3,7 +3,7 @@ package profile
 import (
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 )
 
 // hosts serve models of others, often under the same names, so they own them last.
@@ -19,7 +19,7 @@ type Owners struct {
 
 type ownPatterns struct {
 	provider string
-	index    *modelname.Index
+	index    *catalog.PatternIndex
 }
 
 // Owners returns the owners of all models.
@@ -41,14 +41,14 @@ func (o *Owners) add(p *Provider) {
 	for i := range p.Rows {
 		for _, model := range p.Rows[i].Models {
 			switch {
-			case modelname.IsPattern(model):
+			case catalog.IsPattern(model):
 				patterns = append(patterns, model)
 			case !slices.Contains(o.exact[model], p.Name):
 				o.exact[model] = append(o.exact[model], p.Name)
 			}
 		}
 	}
-	if index := modelname.NewIndex(slices.Values(patterns)); index != nil {
+	if index := catalog.NewPatternIndex(slices.Values(patterns)); index != nil {
 		o.patterns = append(o.patterns, ownPatterns{p.Name, index})
 	}
 }
@@ -71,7 +71,7 @@ func (o *Owners) First(model string, want func(provider string) bool) string {
 
 // Base returns the known name that a model is a version of; "" for none.
 func (o *Owners) Base(model string) string {
-	base, _ := modelname.Match(model, func(name string) bool { return o.exact[name] != nil })
+	base, _ := catalog.Match(model, func(name string) bool { return o.exact[name] != nil })
 	return base
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 )
 
 // validate returns an error that names the tier or the row that is wrong, and the field in it.
@@ -47,7 +47,7 @@ func (p *Provider) checkRow(r *Row) error {
 		return errors.New("models is empty")
 	}
 	for i, name := range r.Models {
-		if !modelname.IsName(name) || strings.ContainsFunc(name, notInName) || strings.Contains(name, "**") {
+		if !catalog.IsName(name) || strings.ContainsFunc(name, notInName) || strings.Contains(name, "**") {
 			return fmt.Errorf("models: %q is no name and no pattern", name)
 		}
 		if slices.Contains(r.Models[:i], name) {
@@ -70,7 +70,7 @@ func (p *Provider) checkRow(r *Row) error {
 	}
 	switch r.Confidence {
 	case SourceDocument:
-		if len(r.Tiers) > 0 || r.Source == "" || slices.ContainsFunc(r.Models, modelname.IsPattern) {
+		if len(r.Tiers) > 0 || r.Source == "" || slices.ContainsFunc(r.Models, catalog.IsPattern) {
 			return errors.New("a row of the source document has a source, and neither tiers nor patterns")
 		}
 		return nil
@@ -124,7 +124,7 @@ func (p *Provider) checkOverlaps() error {
 			}
 			for _, name := range a.Models {
 				for _, other := range b.Models {
-					if len(name) == len(other) && modelname.Overlap(name, other) {
+					if len(name) == len(other) && catalog.Overlap(name, other) {
 						return fmt.Errorf("rows[%d] and rows[%d] cover the same names: %q and %q", j, i, other, name)
 					}
 				}

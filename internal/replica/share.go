@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -26,7 +25,7 @@ func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, process int64
 	}
 	if c, is := l.cools[name]; is && c.Until > now.Wall {
 		*v = verdict.Verdict{
-			Code: verdict.Cooldown, Reason: cooldown.Reason(c.Cause), Cause: c.Cause, Item: at, Retry: time.Duration(c.Until - now.Wall),
+			Code: verdict.Cooldown, Reason: state.CooldownReason(c.Cause), Cause: c.Cause, Item: at, Retry: time.Duration(c.Until - now.Wall),
 		}
 		return
 	}

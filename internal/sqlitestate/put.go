@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -112,7 +111,7 @@ func (s *Statements) PutCooldown(model string, c state.Cooldown) error {
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return err
 	}
-	if cause := cooldown.Cause(c.Cause); cause != cooldown.Caller {
+	if cause := state.KeptCause(c.Cause); cause != state.CauseCaller {
 		_, err = s.Exec(causesTable.InsertInto("INSERT OR REPLACE"), model, until, cause)
 		return err
 	}

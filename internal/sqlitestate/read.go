@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -160,7 +159,7 @@ func (s *Statements) readCooldowns() (map[string]state.Cooldown, error) {
 		if err := rows.Scan(&model, &until, &cause); err != nil {
 			return Damaged("cooldowns: %w", err)
 		}
-		cooldowns[model] = state.Cooldown{Until: time.Unix(0, until), Cause: cooldown.Cause(cause)}
+		cooldowns[model] = state.Cooldown{Until: time.Unix(0, until), Cause: state.KeptCause(cause)}
 		return nil
 	}, `SELECT c.model, c.until, ifnull(k.cause, '') FROM cooldowns c
 		LEFT JOIN cooldown_causes k ON k.model = c.model AND k.until = c.until`)

@@ -1,6 +1,7 @@
 // Package state has the plain types of what a limiter stores: quotas, usage, days and snapshots,
-// and the table of the limits. The limiter's package converts its exported types from and to them;
-// internal/yamlstate, internal/sqlitestate and internal/former know no others.
+// what providers report, and the table of the limits. The limiter's package converts its exported
+// types from and to them; internal/yamlfile, internal/sqlitestate and internal/former know no
+// others.
 package state
 
 import (

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -91,7 +90,7 @@ func (i *Item) deny(v *Verdict, reserves []account.Reserve, now account.Now) {
 	cools := a.CoolUntil > now.Wall
 	if cools {
 		d.Add(&account.Refusal{
-			Rank: account.ByCooldown, Code: Cooldown, Reason: cooldown.Reason(a.CoolCause), Wait: a.CoolUntil - now.Wall,
+			Rank: account.ByCooldown, Code: Cooldown, Reason: state.CooldownReason(a.CoolCause), Wait: a.CoolUntil - now.Wall,
 		})
 		v.Cause = a.CoolCause
 	}

@@ -47,7 +47,7 @@ func TestYAMLCutFileIsRefused(t *testing.T) {
 	_, path, whole := yamlFull(t)
 	kept := 0
 	for n := range len(whole) {
-		// Every byte is the turn of a test in internal/yamlstate, which is faster.
+		// Every byte is the turn of a test in internal/yamlfile, which is faster.
 		if n > 0 && n < len(whole)-1 && whole[n-1] != '\n' && whole[n] != '\n' {
 			continue
 		}

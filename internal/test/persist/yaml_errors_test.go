@@ -18,7 +18,7 @@ import (
 )
 
 // Whatever a file is refused for, limiter and file stay as they were. What it is refused for is
-// tested in internal/yamlstate.
+// tested in internal/yamlfile.
 func TestYAMLRefusesWhatIsWrong(t *testing.T) {
 	for _, test := range []struct{ content, text string }{
 		{"quotas:\n  m:\n    max_tpm: -1\n", `quotas.m.max_tpm: invalid quota: -1 is negative`},

@@ -1,6 +1,6 @@
 // Package statefile has what tests do to state files of limiters, and look for in them, without a
 // limiter: they write, damage and read YAML files and SQLite databases as another program would.
-// The tests of the root, of persist, sqlitestate and yamlstate use it; no program does.
+// The tests of the root, of persist, sqlitestate and yamlfile use it; no program does.
 package statefile
 
 import (

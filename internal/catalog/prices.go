@@ -1,0 +1,68 @@
+package catalog
+
+import (
+	"maps"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// Prices are those of models; no Catalog knows them, as they are each process's own. The zero value
+// has none. Find and Most are safe for concurrent use while nothing is set.
+type Prices struct {
+	prices map[string]money.Price // by names as callers use them, counted names, and patterns
+	index  *PatternIndex          // the patterns
+	free   bool                   // a model without a price costs nothing
+}
+
+// NewPrices returns prices by names as callers use them, names under which models are counted, and
+// patterns; nil where there is nothing to count. Where free is set, a model without a price costs
+// nothing.
+func NewPrices(prices map[string]money.Price, free bool) *Prices {
+	if len(prices) == 0 && !free {
+		return nil
+	}
+	p := &Prices{prices: maps.Clone(prices), free: free}
+	p.index = NewPatternIndex(maps.Keys(p.prices))
+	return p
+}
+
+// Set sets the price of a model or a pattern.
+func (p *Prices) Set(model string, price money.Price) {
+	if p.prices == nil {
+		p.prices = make(map[string]money.Price)
+	}
+	p.prices[strings.Clone(model)] = price
+	p.index = NewPatternIndex(maps.Keys(p.prices))
+}
+
+// Find returns the price of a model, which is counted under a name.
+func (p *Prices) Find(naming *Names, name, model string) (price money.Price, ok bool) {
+	if price, ok = p.prices[name]; ok {
+		return price, true
+	}
+	if price, ok = p.prices[model]; ok {
+		return price, true
+	}
+	if naming.MatchVersions {
+		version, _ := naming.Match(model, func(name string) bool { _, ok := p.prices[name]; return ok })
+		if price, ok = p.prices[version]; ok {
+			return price, true
+		}
+	}
+	if p.index != nil {
+		if pattern, ok := p.index.Longest(name); ok {
+			return p.prices[pattern], true
+		}
+	}
+	price, ok = p.prices[Every]
+	return price, ok
+}
+
+// Most fills in the most that a call of a model can cost.
+func (p *Prices) Most(naming *Names, c *state.Cost, name, model string) {
+	price, ok := p.Find(naming, name, model)
+	c.Priced = ok || p.free
+	c.Money = price.MaxCost(c.Input, max(c.Output, c.Billed))
+}
