@@ -20,6 +20,7 @@ const (
 	hasSearch
 	hasSpend
 	hasOpen
+	hasMonth
 	hasAll = 1<<iota - 1
 )
 
