@@ -44,8 +44,6 @@ const (
 	DecisionTPDLimit DecisionCode = "tpd_exceeded"
 	// DecisionSpendLimit: denied by the spend of the day or of the month.
 	DecisionSpendLimit DecisionCode = "spend_exceeded"
-	// DecisionMonthLimit: denied by the tokens per month.
-	DecisionMonthLimit DecisionCode = "tokens_per_month_exceeded"
 	// DecisionUnpriced: denied, because spend is limited and the model has no price: see
 	// Config.Unpriced. Only SetPrice helps.
 	DecisionUnpriced DecisionCode = "unpriced"
@@ -71,7 +69,7 @@ type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, spend per day and month, tokens per month, requests per minute,
+	// flight, requests per day, tokens per day, spend per day and month, requests per minute,
 	// input, output and all tokens per minute; a model denies before its pools. A request that
 	// would jump the queue gets DecisionQueued instead.
 	Code DecisionCode `json:"code"`

@@ -268,20 +268,7 @@ func (rl *RateLimiter) limitsRLocked(a *account.Account, counted string, now acc
 		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
 		limits = append(limits, l)
 	}
-	return append(limits, monthOf(a, now)...)
-}
-
-// monthOf returns the state of the limit of the month; nothing for none.
-func monthOf(a *account.Account, now account.Now) []LimitState {
-	if a.Month == nil {
-		return nil
-	}
-	used, end := a.Month.Used(now.Wall)
-	l := LimitState{Limit: state.Budgets[state.TokensPerMonth].Key, Max: int(a.Quota.MaxTokensPerMonth), Used: int(used)}
-	if l.Open, l.Left = min(a.Open.Total(), l.Used), max(l.Max-l.Used, 0); l.Left == 0 {
-		l.RoomAt = time.Unix(0, end)
-	}
-	return []LimitState{l}
+	return limits
 }
 
 // openUse is what the open calls of an account have of its usage, and how old they are.

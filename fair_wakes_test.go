@@ -374,8 +374,6 @@ func longHeads() []longHead {
 		{name: "and of the minute", quota: ratelimit.ModelQuota{MaxTPD: 1000, MaxTPM: 800}},
 		{name: "spend of the day", quota: ratelimit.ModelQuota{MaxSpendPerDay: 1000 * dollars}},
 		{name: "spend of the month", quota: ratelimit.ModelQuota{MaxSpendPerMonth: 1000 * dollars}},
-		{name: "tokens of the month", quota: ratelimit.ModelQuota{MaxTokensPerMonth: 1000}},
-		{name: "a pool's month", pool: ratelimit.ModelQuota{MaxTokensPerMonth: 1000}},
 		{name: "a pool's day", pool: ratelimit.ModelQuota{MaxTPD: 1000}},
 		{name: "a pool's budget", pool: ratelimit.ModelQuota{MaxSpendPerDay: 1000 * dollars}},
 		{name: "another model's cooldown", quota: ratelimit.ModelQuota{MaxTPM: 10_000},

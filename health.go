@@ -50,7 +50,7 @@ func (e *DenialsError) advice() string {
 		return "settle each reservation; Explain tells how old the oldest is"
 	case DecisionQueued:
 		return "wait in line, too, with Acquire; Explain tells what the first in line asks for"
-	case DecisionRPDLimit, DecisionTPDLimit, DecisionMonthLimit:
+	case DecisionRPDLimit, DecisionTPDLimit:
 		return "send to another model, or ask the provider for a larger quota"
 	case DecisionSpendLimit:
 		return "send to a cheaper model, or raise the limit of spend; Audit tells what the calls cost"

@@ -275,8 +275,6 @@ func (s ModelStats) LogValue() slog.Value {
 	a.amount("max_spend_per_day", s.MaxSpendPerDay)
 	a.amount("spend_month", s.SpendMonth)
 	a.amount("max_spend_per_month", s.MaxSpendPerMonth)
-	a.number("tokens_month", int(s.TokensMonth))
-	a.number("max_tokens_per_month", int(s.MaxTokensPerMonth))
 	return slog.GroupValue(a...)
 }
 

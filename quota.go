@@ -69,9 +69,6 @@ type ModelQuota struct {
 	// not change spend: it counts until its day and month end.
 	MaxSpendPerDay   money.Amount `yaml:"max_spend_per_day,omitempty" json:"max_spend_per_day,omitempty"`
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
-
-	// MaxTokensPerMonth limits the tokens of the calendar month in DayZone, without which it is UTC's.
-	MaxTokensPerMonth int64 `yaml:"max_tokens_per_month,omitempty" json:"max_tokens_per_month,omitempty"`
 }
 
 // limit returns where the quota has its limit of a dimension.

@@ -59,9 +59,6 @@ type ModelStats struct {
 	MaxSpendPerDay   money.Amount `json:"max_spend_per_day,omitempty"`
 	SpendMonth       money.Amount `json:"spend_month,omitempty"`
 	MaxSpendPerMonth money.Amount `json:"max_spend_per_month,omitempty"`
-
-	TokensMonth       int64 `json:"tokens_month,omitempty"` // tokens in the calendar month, where they are limited
-	MaxTokensPerMonth int64 `json:"max_tokens_per_month,omitempty"`
 }
 
 // used returns the usage by dimension, but for the calls in flight.
@@ -111,7 +108,7 @@ func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now accou
 	q, cut := &a.Quota, now.Instant-rl.span()
 	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
-	s.MaxSpendPerDay, s.MaxSpendPerMonth, s.MaxTokensPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth, q.MaxTokensPerMonth
+	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
 
 	used := a.Tokens(cut)
 	s.RPM, s.TPM, s.ITPM, s.OTPM = a.Requests(cut), used.Total(), used.Input, used.Output
@@ -140,7 +137,6 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 		s.CooldownUntil = time.Unix(0, a.CoolUntil)
 	}
 	s.SpendDay, s.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
-	s.TokensMonth, _ = a.Month.Used(now.Wall)
 	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View().Found(now.Instant)
 	if u := reportsOf(a, now); u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount

@@ -28,7 +28,6 @@ const (
 	ByRPD
 	ByTPD
 	BySpend
-	ByMonth
 	ByRPM
 	ByRate
 	ByITPM

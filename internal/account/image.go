@@ -20,7 +20,6 @@ const (
 	hasSearch
 	hasSpend
 	hasOpen
-	hasMonth
 	hasAll = 1<<iota - 1
 )
 

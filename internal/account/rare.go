@@ -22,7 +22,6 @@ type rare struct {
 var rares = [...]rare{
 	{hasSearch, bindFound, keptFound, readFound},
 	{hasSpend, bindSpend, func(a *Account) Extra { return extra(a.Spend) }, readSpend},
-	{hasMonth, bindMonth, func(a *Account) Extra { return extra(a.Month) }, readMonth},
 }
 
 // limit is a type of limits, a pointer to X.

@@ -306,9 +306,6 @@ func (l *life) quota() state.Quota {
 	if l.IntN(6) == 0 {
 		q.MaxSpendPerMonth = money.Amount(1e7 + l.Int64N(9e7))
 	}
-	if l.IntN(4) == 0 {
-		q.MaxTokensPerMonth = 500 + l.Int64N(9000)
-	}
 	if q.DayZone = pick(l, zones); l.IntN(60) == 0 {
 		q.MaxRPM = -1
 	}

@@ -1,11 +1,6 @@
 package state
 
-import (
-	"encoding/json"
-	"strconv"
-
-	"dappco.re/go/core/go-ratelimit/money"
-)
+import "dappco.re/go/core/go-ratelimit/money"
 
 // Budget is a limit of a day or a month that few quotas have: one row of the table Budgets.
 type Budget struct {
@@ -39,8 +34,7 @@ var Dollars = Unit{
 const (
 	SpendPerDay = iota
 	SpendPerMonth
-	TokensPerMonth
-	FirstBudgets = TokensPerMonth // those that tables of databases had from the beginning
+	FirstBudgets // those that tables of databases had from the beginning
 )
 
 // Budgets is the table of the budgets. Validation and files read it.
@@ -57,26 +51,10 @@ var Budgets = [...]Budget{
 		value:   func(q Quota) int64 { return int64(q.MaxSpendPerMonth) },
 		Invalid: "invalid quota: MaxSpendPerMonth (max_spend_per_month) is negative",
 	},
-	TokensPerMonth: {
-		Field: "MaxTokensPerMonth", Key: "max_tokens_per_month",
-		Of:      func(q *Quota) *int64 { return &q.MaxTokensPerMonth },
-		value:   func(q Quota) int64 { return q.MaxTokensPerMonth },
-		Invalid: "invalid quota: MaxTokensPerMonth (max_tokens_per_month) is negative",
-		Unit: Unit{
-			Form: "an integer",
-			Parse: func(text string) (n int64, err error) {
-				err = json.Unmarshal([]byte(text), &n) // which refuses 010: YAML 1.1 reads it as 8
-				return n, err
-			},
-			Text: func(value int64) string { return strconv.FormatInt(value, 10) },
-		},
-	},
 }
 
 // budgets has the bits of all budgets: it is 0 where there is none, and negative where one is.
-func (q *Quota) budgets() int64 {
-	return int64(q.MaxSpendPerDay|q.MaxSpendPerMonth) | q.MaxTokensPerMonth
-}
+func (q *Quota) budgets() int64 { return int64(q.MaxSpendPerDay | q.MaxSpendPerMonth) }
 
 // HasBudget reports whether the quota has a budget, be it a negative one.
 func (q *Quota) HasBudget() bool { return q.budgets() != 0 }

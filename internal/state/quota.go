@@ -33,8 +33,6 @@ type Quota struct {
 	// The limits of spend, left out as JSON where they are zero, as the bounds.
 	MaxSpendPerDay   money.Amount `json:",omitzero"`
 	MaxSpendPerMonth money.Amount `json:",omitzero"`
-
-	MaxTokensPerMonth int64 `json:",omitzero"`
 }
 
 // Is is *q == *other, in a third of the time.
@@ -44,7 +42,7 @@ func (q *Quota) Is(other *Quota) bool {
 		(q.AdaptiveFloorRPM ^ other.AdaptiveFloorRPM) | (q.AdaptiveCeilingRPM ^ other.AdaptiveCeilingRPM) |
 		(q.AdaptiveFloorInFlight ^ other.AdaptiveFloorInFlight) | (q.AdaptiveCeilingInFlight ^ other.AdaptiveCeilingInFlight)
 	spends := (q.MaxSpendPerDay ^ other.MaxSpendPerDay) | (q.MaxSpendPerMonth ^ other.MaxSpendPerMonth)
-	return differs == 0 && spends == 0 && q.MaxTokensPerMonth == other.MaxTokensPerMonth && q.Burst == other.Burst && q.DayZone == other.DayZone
+	return differs == 0 && spends == 0 && q.Burst == other.Burst && q.DayZone == other.DayZone
 }
 
 // Limit returns where the quota has its limit of a dimension.
