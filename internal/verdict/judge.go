@@ -20,11 +20,8 @@ const (
 	unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`
 )
 
-// fits reports whether more fits a limit of which some is used. A negative limit fits nothing. more
-// is not negative, and the difference is taken only where it does not overflow.
-func fits(used, more, limit int) bool {
-	return limit == 0 || more <= limit && used <= limit-more
-}
+// fits reports whether more fits a limit of which some is used. None of them is negative.
+func fits(used, more, limit int) bool { return limit == 0 || used <= limit-more }
 
 // Admits is the decision of an account without its explanation: whether requests pass that have no
 // negative tokens, where charges of the minute count from a cut on. sure is false where only Judge
@@ -35,23 +32,27 @@ func Admits(a *account.Account, c *state.Cost, cut int64, now account.Now) (admi
 		is := rare == account.Unlimited
 		return is, is
 	}
-	q := &a.Quota
+	q, rest := &a.Quota, a.Has(account.Rest)
 	if !fits(a.Requests(cut), c.Requests, q.MaxRPM) {
 		return false, true
 	}
-	if q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 {
+	if rest || q.MaxTPM != 0 {
 		used := a.Tokens(cut)
-		if !fits(used.Total(), c.Total(), q.MaxTPM) || !fits(used.Input, c.Input, q.MaxITPM) || !fits(used.Output, c.Output, q.MaxOTPM) {
+		if !fits(used.Total(), c.Total(), q.MaxTPM) {
+			return false, true
+		}
+		if rest && !(fits(used.Input, c.Input, q.MaxITPM) && fits(used.Output, c.Output, q.MaxOTPM) &&
+			fits(a.InFlight, c.Requests, q.MaxInFlight)) {
 			return false, true
 		}
 	}
 	if q.MaxRPD|q.MaxTPD != 0 {
 		requests, used, _ := a.DayUsed(now.Wall)
-		if !fits(requests, c.Requests, q.MaxRPD) || !fits(used, c.Total(), q.MaxTPD) {
+		if !fits(requests, c.Requests, q.MaxRPD) || rest && !fits(used, c.Total(), q.MaxTPD) {
 			return false, true
 		}
 	}
-	return (q.MaxInFlight == 0 || fits(a.InFlight, c.Requests, q.MaxInFlight)) && (!a.Has(account.Paces) || a.Paced(c, now.Instant)), true
+	return !a.Has(account.Paces) || a.Paced(c, now.Instant), true
 }
 
 // decide decides on one item, and notes the outcome in it. v is empty before.
