@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/notice"
-	"dappco.re/go/core/go-ratelimit/internal/outlet"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -87,7 +86,7 @@ func (e *telling) then(next *telling) *telling {
 type teller struct {
 	rl       *RateLimiter
 	handlers eventHandlers
-	outlet   *outlet.Outlet[*telling]
+	outlet   *notice.Outlet[*telling]
 
 	// Guarded by RateLimiter.mu:
 	pending []*telling // are told by the method that is under way, when it has unlocked
@@ -102,7 +101,7 @@ func newTeller(rl *RateLimiter, h EventHandler) *teller {
 	}
 	knownProviders() // which reads the profiles, before events ask for them under the lock
 	t := &teller{rl: rl, handlers: EventHandlers(h).(eventHandlers)}
-	t.outlet = outlet.New(t.hand)
+	t.outlet = notice.NewOutlet(t.hand)
 	return t
 }
 

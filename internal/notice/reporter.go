@@ -1,7 +1,7 @@
-// Package notice has what a limiter tells its program: errors of work in the background (Reporter),
-// samples of what comes in great numbers (Sampler, Storm), names that no quota and no path knows,
-// once a day (UnknownModels, UncountedPaths), and the context by which the events of a call find
-// each other (CallContext).
+// Package notice has what a limiter tells its program: events (Outlet), errors of work in the
+// background (Reporter), samples of what comes in great numbers (Sampler, Storm), names that no
+// quota and no path knows, once a day (UnknownModels, UncountedPaths), and the context by which the
+// events of a call find each other (CallContext).
 package notice
 
 import (

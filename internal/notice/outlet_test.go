@@ -1,4 +1,4 @@
-package outlet_test
+package notice_test
 
 import (
 	"runtime"
@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/outlet"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 )
 
 // book is what was handed out.
@@ -36,7 +36,7 @@ func (b *book) all() []int {
 func TestQueueKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := outlet.New(b.hand)
+		o := notice.NewOutlet(b.hand)
 		o.Post(0) // lost: the outlet begins closed
 		o.Open()
 		for n := range 100 {
@@ -58,7 +58,7 @@ func TestQueueKeepsTheOrder(t *testing.T) {
 func TestPostLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := outlet.New(b.hand)
+		o := notice.NewOutlet(b.hand)
 		o.Open()
 		o.PostLater(1)
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestDrainWaits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := outlet.New(func(int) {})
+				o := notice.NewOutlet(func(int) {})
 				o.Open()
 				if !o.Begin() {
 					t.Fatal("closed")
@@ -115,7 +115,7 @@ func TestDrainWaits(t *testing.T) {
 func TestDrainWaitsForTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := outlet.New(func(n int) {
+		o := notice.NewOutlet(func(n int) {
 			time.Sleep(600 * time.Millisecond)
 			b.hand(n)
 		})
@@ -138,7 +138,7 @@ func TestDrainWaitsForTheLast(t *testing.T) {
 func TestSlowHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{block: make(chan struct{})}
-		o := outlet.New(b.hand)
+		o := notice.NewOutlet(b.hand)
 		o.Open()
 		o.Post(-1)
 		synctest.Wait() // it is under way
@@ -166,7 +166,7 @@ func TestSlowHand(t *testing.T) {
 func TestHandEndsTheGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := outlet.New(func(n int) {
+		o := notice.NewOutlet(func(n int) {
 			if n == 1 {
 				runtime.Goexit()
 			}

@@ -1,7 +1,4 @@
-// Package outlet hands events to a function, so that its owner can tell when the last one is
-// through: at once on the goroutine of whoever has one, or from a queue on a goroutine of its own.
-// The limiter tells Config.Events by it.
-package outlet
+package notice
 
 import (
 	"sync"
@@ -16,8 +13,10 @@ const (
 	mostQueued = 1 << 16
 )
 
-// Outlet hands events to a function. It begins closed. The owner has a lock, under which it calls
-// Begin, Post, PostLax and PostLater (a lock for reading will do), Open and Close.
+// Outlet hands events to a function, so that its owner can tell when the last one is through: at
+// once on the goroutine of whoever has one, or from a queue on a goroutine of its own. It begins
+// closed. The owner has a lock, under which it calls Begin, Post, PostLax and PostLater (a lock for
+// reading will do), Open and Close.
 //
 // All methods are safe for concurrent use.
 type Outlet[E any] struct {
@@ -38,8 +37,8 @@ type Outlet[E any] struct {
 	running bool // the goroutine that hands the queue out
 }
 
-// New returns a closed outlet to a function, which may panic.
-func New[E any](hand func(E)) *Outlet[E] {
+// NewOutlet returns a closed outlet to a function, which may panic.
+func NewOutlet[E any](hand func(E)) *Outlet[E] {
 	return &Outlet[E]{hand: hand, ends: make(chan struct{}, 1), drained: make(chan struct{})}
 }
 
