@@ -1,7 +1,7 @@
 package ratelimit
 
 import (
-	"dappco.re/go/core/go-ratelimit/internal/answers"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -27,7 +27,7 @@ type Estimate struct {
 // Correct returns an estimate of a prompt, in tokens, after the correction by PromptPermille. It
 // rounds up. Before the first answer it returns the estimate as it is.
 func (e Estimate) Correct(promptTokens int) int {
-	return answers.Correct(promptTokens, e.PromptPermille)
+	return tally.Correct(promptTokens, e.PromptPermille)
 }
 
 // ObserveAnswer learns from an answer of model, for Estimate: from the estimate that the caller's

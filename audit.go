@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
@@ -60,7 +59,7 @@ func (rl *RateLimiter) Audit() Audit {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	a := Audit{Models: make(map[string]AuditEntry), Pools: make(map[string]AuditEntry), Classes: make(map[string]AuditEntry)}
-	var all, classed audit.Sums
+	var all, classed tally.Sums
 	for name, is := range rl.audits.counted {
 		if pool, ok := state.PoolOf(name); ok {
 			a.Pools[pool] = auditEntryOf(is)
@@ -80,8 +79,8 @@ func (rl *RateLimiter) Audit() Audit {
 
 // audits is what Audit adds up. RateLimiter.mu guards it.
 type audits struct {
-	counted audit.Book // by counted name
-	classes audit.Book // but for the calls without a class, which are the rest
+	counted tally.Book // by counted name
+	classes tally.Book // but for the calls without a class, which are the rest
 
 	estimates map[string]*tally.Estimates // by counted name, of those that have an entry of their own
 }
@@ -91,7 +90,7 @@ const mostClasses = 1000
 
 // counted is what this process counts beside an account.
 type counted struct {
-	audit     *audit.Sums      // what Audit adds up; nil before the first charge
+	audit     *tally.Sums      // what Audit adds up; nil before the first charge
 	estimates *tally.Estimates // against what the calls used; nil before the first
 
 	provider   Provider // of the model, as of
@@ -101,12 +100,12 @@ type counted struct {
 	reports, reportedAt int64                // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
 }
 
-func auditSumOf(s audit.Sum) AuditSum {
+func auditSumOf(s tally.Sum) AuditSum {
 	fit := func(n int64) int { return int(min(max(n, math.MinInt), math.MaxInt)) }
 	return AuditSum{Calls: fit(s.Calls), InputTokens: fit(s.Input), OutputTokens: fit(s.Output), Money: s.Money}
 }
 
-func auditEntryOf(a *audit.Sums) AuditEntry {
+func auditEntryOf(a *tally.Sums) AuditEntry {
 	return AuditEntry{
 		Reserved: auditSumOf(a.Reserved), Estimated: auditSumOf(a.Estimated), Settled: auditSumOf(a.Settled),
 		Released: auditSumOf(a.Released), Expired: auditSumOf(a.Expired), Open: auditSumOf(a.Open()), Recorded: auditSumOf(a.Recorded),
@@ -114,13 +113,13 @@ func auditEntryOf(a *audit.Sums) AuditEntry {
 }
 
 // auditNamedLocked returns the sums of a counted name.
-func (rl *RateLimiter) auditNamedLocked(name string) *audit.Sums {
+func (rl *RateLimiter) auditNamedLocked(name string) *tally.Sums {
 	room := len(rl.audits.counted) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.engine.Catalog.IsListed(name)
 	return rl.audits.counted.Of(name, room)
 }
 
 // auditOfLocked returns the sums of an account.
-func (rl *RateLimiter) auditOfLocked(a *account.Account) *audit.Sums {
+func (rl *RateLimiter) auditOfLocked(a *account.Account) *tally.Sums {
 	is := rl.localLocked(a)
 	if is.audit == nil {
 		is.audit = rl.auditNamedLocked(a.Name)
@@ -140,7 +139,7 @@ func (rl *RateLimiter) estimatesOfLocked(a *account.Account) *tally.Estimates {
 
 func (rl *RateLimiter) estimatesNamedLocked(name string) *tally.Estimates {
 	if rl.audits.counted[name] == nil {
-		name = audit.Other
+		name = tally.Other
 	}
 	e := rl.audits.estimates[name]
 	if e == nil {
@@ -155,7 +154,7 @@ func (rl *RateLimiter) estimatesNamedLocked(name string) *tally.Estimates {
 
 // auditLocked adds a call up: for its model, for each of its pools, and for its class. The model of
 // a call that only pools have counted had no place.
-func (rl *RateLimiter) auditLocked(c *account.Call, add func(*audit.Sums)) {
+func (rl *RateLimiter) auditLocked(c *account.Call, add func(*tally.Sums)) {
 	counts := false
 	for i := range c.Charges {
 		if a := c.Charges[i].Account(); a != nil {
@@ -167,7 +166,7 @@ func (rl *RateLimiter) auditLocked(c *account.Call, add func(*audit.Sums)) {
 		return
 	}
 	if c.Model == nil {
-		add(rl.auditNamedLocked(audit.Other))
+		add(rl.auditNamedLocked(tally.Other))
 	}
 	if c.Class != "" {
 		add(rl.audits.classes.Of(c.Class, len(rl.audits.classes) < mostClasses))
@@ -184,7 +183,7 @@ func (rl *RateLimiter) auditReservedLocked(c *account.Call) {
 		rl.auditOfLocked(a).Reserved.Add(c.Tokens, c.Most)
 		return
 	}
-	rl.auditLocked(c, func(a *audit.Sums) { a.Reserved.Add(c.Tokens, c.Most) })
+	rl.auditLocked(c, func(a *tally.Sums) { a.Reserved.Add(c.Tokens, c.Most) })
 }
 
 // auditEndedLocked adds up a call that ends.
@@ -192,7 +191,7 @@ func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used t
 	if a := c.Alone(); a != nil {
 		rl.auditOfLocked(a).End(c, how, used)
 	} else {
-		rl.auditLocked(c, func(a *audit.Sums) { a.End(c, how, used) })
+		rl.auditLocked(c, func(a *tally.Sums) { a.End(c, how, used) })
 	}
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
 	// but those of its models.

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"fmt"
 
-	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
@@ -120,7 +119,7 @@ func (rl *RateLimiter) Err() error {
 func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
 	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for name, e := range rl.audits.estimates {
-		if e.Off() && name != audit.Other {
+		if e.Off() && name != tally.Other {
 			w.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
 		}
 		work.Next()

@@ -62,7 +62,6 @@ var importRules = map[string][]string{
 	"internal/found": {
 		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
-	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/chores": {
 		modulePath + "/debounce", modulePath + "/internal/clock",
 		modulePath + "/internal/notice", // in its tests
@@ -90,7 +89,6 @@ var importRules = map[string][]string{
 	"internal/pace":           {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},
 	"internal/instruments":    {modulePath, modulePath + "/money"},
-	"internal/audit":          {modulePath + "/internal/account", modulePath + "/internal/tokens", modulePath + "/money"},
 	"internal/fleet": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
 		modulePath + "/internal/wire",
@@ -129,8 +127,11 @@ var importRules = map[string][]string{
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/breaker": {},
-	"internal/tally":   {},
-	"internal/tokens":  {},
+	"internal/tally": {
+		modulePath + "/internal/account", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/money",
+	},
+	"internal/tokens": {},
 	"internal/account": {
 		modulePath + "/internal/found",
 		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",

@@ -65,7 +65,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
@@ -160,7 +159,7 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
-	answers answers.Book  // what was learned of the models' answers; it guards itself
+	answers tally.Answers // what was learned of the models' answers; it guards itself
 	saver   *chores.Saver // nil without Config.AutoPersist
 	naming  catalog.Names
 	unknown UnknownPolicy       // Config.Unknown

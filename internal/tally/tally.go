@@ -1,6 +1,7 @@
-// Package tally counts what becomes of the calls of models, in bounded memory: those of the last
-// minute that were admitted and refused, and how far their use was from their estimates. The
-// limiter warns by it, see RateLimiter.Health.
+// Package tally counts what becomes of the calls of models, in bounded memory: the sums of all
+// calls (Sums), those of the last minute that were admitted and refused (Minute), how far their use
+// was from their estimates (Estimates), and what their answers teach of the next ones (Answers).
+// The limiter tells it by RateLimiter.Audit, and warns by it in RateLimiter.Health.
 package tally
 
 import "time"

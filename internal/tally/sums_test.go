@@ -1,4 +1,4 @@
-package audit
+package tally
 
 import (
 	"math"

@@ -1,6 +1,4 @@
-// Package audit adds up what has become of calls, and of their tokens and money. Sums stop at the
-// largest number. Its types are not safe for concurrent use.
-package audit
+package tally
 
 import (
 	"math"
@@ -11,8 +9,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// Sum is a number of calls, with their tokens and money. It has 64 bits on all machines: what is
-// open is a difference of sums.
+// Sum is a number of calls, with their tokens and money. It stops at the largest number. It has 64
+// bits on all machines: what is open is a difference of sums.
 type Sum struct {
 	Calls, Input, Output int64
 	Money                money.Amount
@@ -53,7 +51,8 @@ func (s *Sum) plus(o *Sum, sign int) {
 	s.Money = s.Money.Add(o.Money.Mul(sign))
 }
 
-// Sums are those of a model, a pool or a class, by what has become of the calls.
+// Sums are those of a model, a pool or a class, by what has become of the calls. They are not safe
+// for concurrent use.
 type Sums struct{ Reserved, Estimated, Settled, Released, Expired, Recorded Sum }
 
 // End adds a call that was reserved and has ended. used is what it used where it was committed.
@@ -96,7 +95,7 @@ func (a *Sums) Open() Sum {
 // Other is the entry of those for which a book has no room.
 const Other = "other"
 
-// Book has sums by name. The zero value is empty.
+// Book has sums by name. The zero value is empty. It is not safe for concurrent use.
 type Book map[string]*Sums
 
 // Of returns the sums of a name, or those of Other for a name that is new where there is no room.

@@ -1,4 +1,4 @@
-package answers
+package tally
 
 import (
 	"fmt"
@@ -22,22 +22,22 @@ func TestObserve(t *testing.T) {
 	tests := []struct {
 		name    string
 		answers []answer
-		want    Estimate
+		want    Lesson
 	}{
-		{"nothing", nil, Estimate{}},
-		{"unknown use", []answer{{count(10, 10), count(0, 0)}, {count(10, 10), count(-1, -1)}}, Estimate{}},
-		{"the first correction counts in full", []answer{{count(100, 0), count(200, 8)}}, Estimate{1, 10, 2000, 500, 500}},
-		{"then it is the mean and the mean deviation", []answer{{count(100, 0), count(200, 8)}, {count(100, 0), count(100, 4)}}, Estimate{2, 10, 2000, 500, 500}},
-		{"an unknown prompt corrects nothing", []answer{{count(100, 0), count(0, 100)}}, Estimate{1, 125, 0, 0, 0}},
-		{"an unknown estimate corrects nothing", []answer{{count(0, 0), count(100, 100)}}, Estimate{1, 125, 0, 0, 0}},
-		{"no output is learned, too", []answer{{count(100, 0), count(100, 0)}}, Estimate{1, 0, 1000, 0, 0}},
-		{"a correction has bounds", []answer{{count(1000, 0), count(1, 0)}}, Estimate{1, 0, 250, 999000, 999000}},
-		{"on both sides", []answer{{count(1, 0), count(1000, 0)}}, Estimate{1, 0, 4000, 999, 999}},
-		{"absurd counts are not learned", []answer{{count(1, 0), count(math.MaxInt, math.MaxInt)}}, Estimate{1, 0, 0, 0, 0}},
+		{"nothing", nil, Lesson{}},
+		{"unknown use", []answer{{count(10, 10), count(0, 0)}, {count(10, 10), count(-1, -1)}}, Lesson{}},
+		{"the first correction counts in full", []answer{{count(100, 0), count(200, 8)}}, Lesson{1, 10, 2000, 500, 500}},
+		{"then it is the mean and the mean deviation", []answer{{count(100, 0), count(200, 8)}, {count(100, 0), count(100, 4)}}, Lesson{2, 10, 2000, 500, 500}},
+		{"an unknown prompt corrects nothing", []answer{{count(100, 0), count(0, 100)}}, Lesson{1, 125, 0, 0, 0}},
+		{"an unknown estimate corrects nothing", []answer{{count(0, 0), count(100, 100)}}, Lesson{1, 125, 0, 0, 0}},
+		{"no output is learned, too", []answer{{count(100, 0), count(100, 0)}}, Lesson{1, 0, 1000, 0, 0}},
+		{"a correction has bounds", []answer{{count(1000, 0), count(1, 0)}}, Lesson{1, 0, 250, 999000, 999000}},
+		{"on both sides", []answer{{count(1, 0), count(1000, 0)}}, Lesson{1, 0, 4000, 999, 999}},
+		{"absurd counts are not learned", []answer{{count(1, 0), count(math.MaxInt, math.MaxInt)}}, Lesson{1, 0, 0, 0, 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var b Book
+			var b Answers
 			for _, a := range tt.answers {
 				b.Observe("m", a.estimated, a.used, most)
 			}
@@ -51,7 +51,7 @@ func TestObserve(t *testing.T) {
 // A minute of calls is not estimated too low, and not by much too high, however the prompts differ.
 func TestCorrectionLeansUpwards(t *testing.T) {
 	for _, spread := range []int{0, 30, 100, 300} { // permille about the mean
-		var b Book
+		var b Answers
 		random := rand.New(rand.NewPCG(1, 0))
 		estimated, used := 0, 0
 		for i := range 1000 {
@@ -83,7 +83,7 @@ func TestCorrect(t *testing.T) {
 
 // An outlier is forgotten after two generations at most.
 func TestOutputFollowsPeaks(t *testing.T) {
-	var b Book
+	var b Answers
 	b.Observe("m", tokens.Count{}, count(0, 1000), most)
 	for n := 1; n <= 2*state.AnswersPerGeneration; n++ {
 		want := 1250
@@ -99,8 +99,8 @@ func TestOutputFollowsPeaks(t *testing.T) {
 	}
 }
 
-func TestBookIsBounded(t *testing.T) {
-	var b Book
+func TestAnswersAreBounded(t *testing.T) {
+	var b Answers
 	for i := range 100 {
 		b.Observe("kept", count(1, 1), count(1, 1), 3)
 		b.Observe(fmt.Sprint(i), count(1, 1), count(1, 1), 3)
@@ -111,7 +111,7 @@ func TestBookIsBounded(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	var a, b Book
+	var a, b Answers
 	for range 3 {
 		a.Observe("m", count(100, 0), count(200, 50), most)
 	}
@@ -140,10 +140,10 @@ func TestMerge(t *testing.T) {
 }
 
 // The oracle keeps every answer.
-func TestBookAgreesWithOracle(t *testing.T) {
+func TestAnswersAgreeWithOracle(t *testing.T) {
 	for seed := range uint64(max(10, 50/racetest.Factor)) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		var b Book
+		var b Answers
 		var outputs, ratios, errors []int
 		mean, deviation, correction, answered := 0, 0, 0, 0
 		for range 300 {
@@ -167,7 +167,7 @@ func TestBookAgreesWithOracle(t *testing.T) {
 				correction = min(mean+deviation, 4000)
 			}
 			first := max((len(outputs)/32-1)*32, 0)
-			want := Estimate{Answers: answered, Correction: correction}
+			want := Lesson{Answers: answered, Correction: correction}
 			if peak := slices.Max(append([]int{0}, outputs[first:]...)); peak > 0 {
 				want.Output = peak + peak/4
 			}
@@ -182,7 +182,7 @@ func TestBookAgreesWithOracle(t *testing.T) {
 			if err := stored.Check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			var other Book
+			var other Answers
 			again, err := state.ParseAnswers(state.AnswersText(stored))
 			if other.Merge(map[string]state.Answers{"m": again}, most); err != nil || other.Estimate("m") != want {
 				t.Fatalf("seed %d: stored and read it is %+v, %v", seed, other.Estimate("m"), err)
@@ -200,7 +200,7 @@ func FuzzParseAnswers(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var b Book
+		var b Answers
 		b.Merge(map[string]state.Answers{"m": a}, most)
 		b.Observe("m", count(10, 0), count(20, 30), most)
 		if after, _ := b.Of("m"); after.Check() != nil {

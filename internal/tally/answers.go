@@ -1,7 +1,4 @@
-// Package answers learns from the answers of models how large the next will be, and by how much
-// estimates of prompts are wrong. It computes with integers only, so that all processes and
-// machines come to the same. The limiter uses it.
-package answers
+package tally
 
 import (
 	"container/list"
@@ -18,9 +15,9 @@ import (
 // then on each takes the place of an eighth of what was learned.
 const inertia = 8
 
-// Estimate is what can be said of the next answer of a model. The zero value says that nothing was
+// Lesson is what can be said of the next answer of a model. The zero value says that nothing was
 // learned.
-type Estimate struct {
+type Lesson struct {
 	Answers    int // seen
 	Output     int // expected, in tokens
 	Correction int // of the prompt estimate, in permille, leaning upwards; 0 for none
@@ -28,9 +25,9 @@ type Estimate struct {
 	ErrorP95   int // 19 of 20
 }
 
-// Book is what was learned of all models. It forgets the model that answered least recently when
-// there are too many. The zero value is ready. A Book guards itself.
-type Book struct {
+// Answers are what was learned of all models. They forget the model that answered least recently
+// when there are too many. The zero value is ready. They guard themselves.
+type Answers struct {
 	mu     sync.Mutex
 	models map[string]*list.Element // of *model
 	recent list.List                // the last that answered in front
@@ -43,15 +40,15 @@ type model struct {
 }
 
 // Observe learns from an answer: of the estimate of the prompt before it was corrected, and of the
-// tokens that were used, both zero if not known. most is the number of models that the Book may
+// tokens that were used, both zero if not known. most is the number of models that the Answers may
 // know. It returns how many answers of the model were seen.
-func (b *Book) Observe(name string, estimated, used tokens.Count, most int) (seen int) {
+func (a *Answers) Observe(name string, estimated, used tokens.Count, most int) (seen int) {
 	if used.Input <= 0 && used.Output <= 0 {
 		return 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := b.get(name, most)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.get(name, most)
 	m.is.Count = min(m.is.Count+1, state.MostAnswers)
 	m.learnPrompt(estimated.Input, used.Input)
 	m.learnOutput(max(used.Output, 0))
@@ -59,21 +56,21 @@ func (b *Book) Observe(name string, estimated, used tokens.Count, most int) (see
 }
 
 // get returns a model, which it moves to the front; a new one if it is not known.
-func (b *Book) get(name string, most int) *model {
-	if e := b.models[name]; e != nil {
-		b.recent.MoveToFront(e)
+func (a *Answers) get(name string, most int) *model {
+	if e := a.models[name]; e != nil {
+		a.recent.MoveToFront(e)
 		return e.Value.(*model)
 	}
-	if b.models == nil {
-		b.models = make(map[string]*list.Element)
+	if a.models == nil {
+		a.models = make(map[string]*list.Element)
 	}
-	for len(b.models) >= max(most, 1) {
-		last := b.recent.Back()
-		b.recent.Remove(last)
-		delete(b.models, last.Value.(*model).name)
+	for len(a.models) >= max(most, 1) {
+		last := a.recent.Back()
+		a.recent.Remove(last)
+		delete(a.models, last.Value.(*model).name)
 	}
 	m := &model{name: strings.Clone(name)}
-	b.models[m.name] = b.recent.PushFront(m)
+	a.models[m.name] = a.recent.PushFront(m)
 	return m
 }
 
@@ -128,16 +125,16 @@ func (m *model) learnOutput(output int) {
 }
 
 // Estimate returns what was learned of a model.
-func (b *Book) Estimate(name string) (e Estimate) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.models[name]
+func (a *Answers) Estimate(name string) (e Lesson) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.models[name]
 	if known == nil {
 		return e
 	}
 	m := known.Value.(*model)
 	peak := max(m.is.Peak, m.is.LastPeak)
-	e = Estimate{Answers: m.is.Count, Output: peak + peak/4, Correction: correction(&m.is)}
+	e = Lesson{Answers: m.is.Count, Output: peak + peak/4, Correction: correction(&m.is)}
 	if n := len(m.sorted); n > 0 {
 		e.ErrorP50, e.ErrorP95 = m.sorted[(n-1)*50/100], m.sorted[(n-1)*95/100]
 	}
@@ -158,23 +155,23 @@ func Correct(estimated, permille int) int {
 }
 
 // All returns what was learned of each model. The caller may change it.
-func (b *Book) All() map[string]state.Answers {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := make(map[string]state.Answers, len(b.models))
-	for name, e := range b.models {
+func (a *Answers) All() map[string]state.Answers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make(map[string]state.Answers, len(a.models))
+	for name, e := range a.models {
 		all[name] = e.Value.(*model).stored()
 	}
 	return all
 }
 
 // Of returns what was learned of a model.
-func (b *Book) Of(name string) (a state.Answers, known bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.models[name]
+func (a *Answers) Of(name string) (is state.Answers, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.models[name]
 	if e == nil {
-		return a, false
+		return is, false
 	}
 	return e.Value.(*model).stored(), true
 }
@@ -186,12 +183,12 @@ func (m *model) stored() state.Answers {
 }
 
 // Merge adds what a file or another process has learned, in the order of the names: the larger
-// outputs count, and of the corrections that of more prompts; of equally many, that of the Book.
-func (b *Book) Merge(others map[string]state.Answers, most int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// outputs count, and of the corrections that of more prompts; of equally many, that of the Answers.
+func (a *Answers) Merge(others map[string]state.Answers, most int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(others)) {
-		b.get(name, most).merge(others[name])
+		a.get(name, most).merge(others[name])
 	}
 }
 
