@@ -6,7 +6,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/explain"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
@@ -177,8 +176,8 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if !a.Has(account.Unknown) {
 		var origins quotaOrigins
 		e.Quota, origins = rl.engine.Catalog.Origins(t.Counted)
-		if e.Origin = origins.whole(); rl.shared != nil && e.Origin == explain.Program {
-			e.Origin = explain.Shared // by whichever process
+		if e.Origin = origins.whole(); rl.shared != nil && e.Origin == verdict.OriginProgram {
+			e.Origin = verdict.OriginShared // by whichever process
 		}
 		if row, ok := rl.profileRowRLocked(t.Counted); ok {
 			e.ProfileReadOn = row.source.ReadOn
@@ -233,13 +232,13 @@ type quotaOrigins [state.Dimensions]state.Origin
 func (o *quotaOrigins) whole() string {
 	switch least := slices.Min(o[:]); {
 	case slices.Contains(o[:], state.Learned):
-		return explain.Learned
+		return verdict.OriginLearned
 	case least == state.Program:
-		return explain.Program
+		return verdict.OriginProgram
 	case least == state.Account:
-		return explain.Account
+		return verdict.OriginAccount
 	}
-	return explain.Given
+	return verdict.OriginGiven
 }
 
 // limitsRLocked returns the state of the limits of an account, without those that are unlimited.
@@ -341,13 +340,13 @@ func (rl *RateLimiter) lineRLocked(a *account.Account, now account.Now) (line []
 // String returns the explanation in lines for a person, the first of which says whether the model
 // waits. The text is not for programs, and may change.
 func (e Explanation) String() string {
-	f := explain.Facts{
+	f := verdict.Facts{
 		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At,
 		Use: useFacts(&PoolState{
 			Limits: e.Limits, Budgets: e.Budgets, Found: e.Found, InFlight: e.InFlight, Waiting: e.Waiting,
 			WaitingByClass: e.WaitingByClass, CooldownUntil: e.CooldownUntil, Cause: e.Cause,
 		}),
-		Next: explain.Next{
+		Next: verdict.Next{
 			Allowed: e.Next.Allowed, Never: e.Next.Never, Queued: e.Next.Code == DecisionQueued,
 			Reason: e.Next.Reason, RetryAfter: e.Next.RetryAfter,
 		},
@@ -356,13 +355,13 @@ func (e Explanation) String() string {
 		OldestOpen: e.OldestOpen, OpenOverMinute: e.OpenOverMinute,
 	}
 	for _, w := range e.Line {
-		f.Line = append(f.Line, explain.Waiter(w))
+		f.Line = append(f.Line, verdict.Waiter(w))
 	}
 	if r := e.LastRefusal; r != nil {
-		f.Refused = &explain.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
+		f.Refused = &verdict.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
 	}
 	for i := range e.Pools {
-		f.Pools = append(f.Pools, explain.Pool{Name: e.Pools[i].Pool, Use: useFacts(&e.Pools[i])})
+		f.Pools = append(f.Pools, verdict.Pool{Name: e.Pools[i].Pool, Use: useFacts(&e.Pools[i])})
 	}
 	return f.Text()
 }

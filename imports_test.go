@@ -69,10 +69,6 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/explain": {
-		modulePath + "/internal/state", modulePath + "/internal/tokens",
-		modulePath + "/money",
-	},
 	"internal/errtext": {},
 	"internal/demo":    {},
 	"internal/notice": {

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/explain"
 	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
 // ExplainPool returns the state of a pool: its limits with what is used of them, its budgets, the
@@ -81,19 +81,19 @@ func loweredAt(s *state.Search, now account.Now) time.Time {
 }
 
 // useFacts returns the state of a pool, or that of a model, as the text of an explanation has it.
-func useFacts(is *PoolState) (f explain.Use) {
+func useFacts(is *PoolState) (f verdict.Use) {
 	f.InFlight, f.Waiting, f.WaitingByClass = is.InFlight, is.Waiting, is.WaitingByClass
 	f.CooldownUntil, f.Cause = is.CooldownUntil, string(is.Cause)
 	for _, l := range is.Limits {
-		f.Limits = append(f.Limits, explain.Limit{Key: l.Limit, Max: l.Max, Used: l.Used, External: l.External, RoomAt: l.RoomAt})
+		f.Limits = append(f.Limits, verdict.Limit{Key: l.Limit, Max: l.Max, Used: l.Used, External: l.External, RoomAt: l.RoomAt})
 	}
 	for _, b := range is.Budgets {
-		f.Budgets = append(f.Budgets, explain.Budget{Month: b.Limit == state.Budgets[state.SpendPerMonth].Key, Max: b.Max, Spent: b.Spent, Until: b.Until})
+		f.Budgets = append(f.Budgets, verdict.Budget{Month: b.Limit == state.Budgets[state.SpendPerMonth].Key, Max: b.Max, Spent: b.Spent, Until: b.Until})
 	}
 	if l := is.Found; l != nil {
-		f.Found = &explain.Found{
-			Rate:  explain.Search{Level: l.RPM, Floor: l.FloorRPM, Ceiling: l.CeilingRPM, RefusedAt: l.RefusedRPM, LoweredAt: l.RateLoweredAt},
-			Slots: explain.Search{Level: l.InFlight, Floor: l.FloorInFlight, Ceiling: l.CeilingInFlight, RefusedAt: l.OverloadedInFlight, LoweredAt: l.InFlightLoweredAt},
+		f.Found = &verdict.Found{
+			Rate:  verdict.Search{Level: l.RPM, Floor: l.FloorRPM, Ceiling: l.CeilingRPM, RefusedAt: l.RefusedRPM, LoweredAt: l.RateLoweredAt},
+			Slots: verdict.Search{Level: l.InFlight, Floor: l.FloorInFlight, Ceiling: l.CeilingInFlight, RefusedAt: l.OverloadedInFlight, LoweredAt: l.InFlightLoweredAt},
 			Told:  l.Told,
 		}
 	}

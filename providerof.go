@@ -5,8 +5,8 @@ import (
 	"strings"
 	"sync"
 
-	"dappco.re/go/core/go-ratelimit/internal/explain"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
 // knownProviders returns which built-in profile knows which model.
@@ -21,7 +21,7 @@ func (rl *RateLimiter) profileRowRLocked(name string) (row profiledQuota, ok boo
 	}
 	var origins quotaOrigins
 	_, origins = rl.engine.Catalog.Origins(name)
-	return row, origins.whole() == explain.Given
+	return row, origins.whole() == verdict.OriginGiven
 }
 
 // providerOfRLocked returns the provider of the models that are counted under a name: that of the

@@ -1,5 +1,6 @@
 // Package verdict decides whether requests may be sent: from accounts, from what is asked of them
-// and from a moment. It changes nothing, and every way to ask uses the same judge.
+// and from a moment. It changes nothing, and every way to ask uses the same judge. It also says in
+// words why a model waits (Facts).
 package verdict
 
 import (

@@ -1,6 +1,4 @@
-// Package explain says in a few lines for a person why a model waits, or that it does not. The
-// limiter's package gathers the facts; Explanation.String uses this one.
-package explain
+package verdict
 
 import (
 	"fmt"
@@ -15,14 +13,15 @@ import (
 
 // The origins of quotas.
 const (
-	Program = "program" // the program set it
-	Shared  = "shared"  // the program of some process set it in the shared database
-	Account = "account" // the account's own limits
-	Given   = "given"   // a profile or a file gave it
-	Learned = "learned" // a provider's reports have corrected it
+	OriginProgram = "program" // the program set it
+	OriginShared  = "shared"  // the program of some process set it in the shared database
+	OriginAccount = "account" // the account's own limits
+	OriginGiven   = "given"   // a profile or a file gave it
+	OriginLearned = "learned" // a provider's reports have corrected it
 )
 
-// Facts is what is known of a model at one moment.
+// Facts is what is known of a model at one moment. The limiter gathers them, and Explanation.String
+// shows their Text.
 type Facts struct {
 	Model, Counted string // as it was asked for, and the name under which it is counted
 	Quota, Origin  string // the name of its quota, empty for none, and one of the origins
@@ -86,7 +85,8 @@ type Next struct {
 	RetryAfter             time.Duration // zero if no time tells
 }
 
-// Text returns the lines, without an end of the last.
+// Text says in a few lines for a person why the model waits, or that it does not. The last line has
+// no end.
 func (f *Facts) Text() string {
 	w := &lines{facts: f}
 	w.verdict()
@@ -134,6 +134,7 @@ func (f *Facts) limitsSpend() bool {
 	return slices.ContainsFunc(f.Budgets, func(b Budget) bool { return b.Max != 0 })
 }
 
+// lines is the Text of facts as it is written.
 type lines struct {
 	facts *Facts
 	text  []string
@@ -164,10 +165,10 @@ func (w *lines) verdict() {
 func (w *lines) quota() {
 	f := w.facts
 	from := map[string]string{
-		Program: ", set by the program", Shared: ", set in the shared database",
-		Account: ", the account's own", Given: ", of a profile or a file", Learned: ", corrected by the provider's reports",
+		OriginProgram: ", set by the program", OriginShared: ", set in the shared database",
+		OriginAccount: ", the account's own", OriginGiven: ", of a profile or a file", OriginLearned: ", corrected by the provider's reports",
 	}[f.Origin]
-	if f.Origin == Given && !f.ReadOn.IsZero() {
+	if f.Origin == OriginGiven && !f.ReadOn.IsZero() {
 		from = fmt.Sprintf(", of the profile of %s, read on %s", f.Provider, f.ReadOn.Format(time.DateOnly))
 		if days := int(f.At.Sub(f.ReadOn) / (24 * time.Hour)); days > 0 {
 			from += ", " + counted(days, "day") + " ago"

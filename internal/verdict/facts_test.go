@@ -1,4 +1,4 @@
-package explain
+package verdict
 
 import (
 	"math"
@@ -17,7 +17,7 @@ func TestText(t *testing.T) {
 		want  string
 	}{
 		{"a quota that others use, too", Facts{
-			Model: "openai/gpt-4o-2024-08-06", Counted: "gpt-4o", Quota: "gpt-4o", Origin: Given,
+			Model: "openai/gpt-4o-2024-08-06", Counted: "gpt-4o", Quota: "gpt-4o", Origin: OriginGiven,
 			Use: Use{Limits: []Limit{
 				{Key: "max_in_flight", Max: 8, Used: 3}, {Key: "max_rpd", Max: 10_000, Used: 412},
 				{Key: "max_tpd", Max: 900_000, Used: 1},
@@ -37,7 +37,7 @@ func TestText(t *testing.T) {
   in line: 2 callers
   next room: for a request of one token when the line has passed, in 12.4s at the earliest`},
 		{"a cooldown over midnight", Facts{
-			Model: "m", Counted: "m", Quota: "*", Origin: Program,
+			Model: "m", Counted: "m", Quota: "*", Origin: OriginProgram,
 			Use:  Use{Limits: []Limit{{Key: "max_rpm", Max: 5}}, InFlight: 1, Waiting: 1, CooldownUntil: now.Add(25 * time.Hour), Cause: "daily_quota"},
 			Next: Next{Reason: "the model is in a cooldown: the provider said that the day's quota is used up", RetryAfter: 25 * time.Hour},
 		}, `"m" waits: the model is in a cooldown: the provider said that the day's quota is used up
@@ -51,13 +51,13 @@ func TestText(t *testing.T) {
 			`"m" does not wait: no quota for this model
   quota: none
   next room: for a request of one token now`},
-		{"unlimited", Facts{Model: "m", Counted: "m", Quota: "m", Origin: Learned, Next: Next{Allowed: true, Reason: "the model is unlimited"}},
+		{"unlimited", Facts{Model: "m", Counted: "m", Quota: "m", Origin: OriginLearned, Next: Next{Allowed: true, Reason: "the model is unlimited"}},
 			`"m" does not wait: the model is unlimited
   quota: its own, corrected by the provider's reports
   limits: none
   next room: for a request of one token now`},
 		{"invalid, and the store is down", Facts{
-			Model: "a\nb", Counted: "a\nb", Quota: "a\nb", Origin: Shared, Use: Use{Limits: []Limit{{Key: "max_rpm", Max: -1}, {Key: "max_ipm", Max: 1}}},
+			Model: "a\nb", Counted: "a\nb", Quota: "a\nb", Origin: OriginShared, Use: Use{Limits: []Limit{{Key: "max_rpm", Max: -1}, {Key: "max_ipm", Max: 1}}},
 			Next: Next{Never: true, Reason: "invalid quota"}, StoreError: "the disk is full",
 		}, `"a\nb" never passes: invalid quota
   quota: its own, set in the shared database
@@ -66,7 +66,7 @@ func TestText(t *testing.T) {
   next room: none, waiting does not help
   shared database: cannot be used: the disk is full`},
 		{"calls in flight", Facts{
-			Model: "m", Counted: "m", Quota: "m", Origin: Program, Use: Use{Limits: []Limit{{Key: "max_in_flight", Max: 1, Used: 1}}, InFlight: 1, CooldownUntil: now, Cause: "overloaded"},
+			Model: "m", Counted: "m", Quota: "m", Origin: OriginProgram, Use: Use{Limits: []Limit{{Key: "max_in_flight", Max: 1, Used: 1}}, InFlight: 1, CooldownUntil: now, Cause: "overloaded"},
 			Next: Next{Reason: "calls in flight are at the limit"},
 		}, `"m" waits: calls in flight are at the limit
   quota: its own, set by the program
@@ -82,7 +82,7 @@ func TestText(t *testing.T) {
   cooldown: until 03:14:16 UTC, in 1s: the program asked for it: own
   next room: for a request of one token when the line has passed`},
 		{"a line, old calls, a refusal, an old profile", Facts{
-			Model: "gpt-4o", Counted: "gpt-4o", Quota: "gpt-4o", Origin: Given, Provider: "openai", ReadOn: now.Add(-100*24*time.Hour - time.Hour),
+			Model: "gpt-4o", Counted: "gpt-4o", Quota: "gpt-4o", Origin: OriginGiven, Provider: "openai", ReadOn: now.Add(-100*24*time.Hour - time.Hour),
 			Use: Use{Limits: []Limit{{Key: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, Waiting: 3}, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
 			Line:    []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800, ""}, {12 * time.Second, 5, 5, ""}, {900*time.Millisecond + 1, 1, 0, ""}},
 			Next:    Next{Queued: true, Reason: "others wait"},
@@ -95,7 +95,7 @@ func TestText(t *testing.T) {
   next room: for a request of one token when the line has passed
   last refusal: 3s ago, in_flight_exceeded: calls in flight are at the limit`},
 		{"a long line, a leaked call, a profile of today", Facts{
-			Model: "m", Counted: "m", Quota: "*-pro", Origin: Given, Provider: "gemini", ReadOn: now.Add(-time.Hour),
+			Model: "m", Counted: "m", Quota: "*-pro", Origin: OriginGiven, Provider: "gemini", ReadOn: now.Add(-time.Hour),
 			Use: Use{InFlight: 1, Waiting: 6}, OldestOpen: time.Hour, OpenOverMinute: 1,
 			Line: []Waiter{{6, 1, 0, ""}, {5, 1, 1, ""}, {4, 1, 1, ""}, {3, 1, 1, ""}, {2, 1, 1, ""}, {1, 1, 1, ""}},
 			Next: Next{Allowed: true, Reason: "within the quota"}, Refused: &Refused{At: now.Add(time.Second), Code: "queued", Reason: "others wait"},
@@ -108,7 +108,7 @@ func TestText(t *testing.T) {
   next room: for a request of one token now
   last refusal: 0s ago, queued: others wait`},
 		{"two in line, young calls", Facts{
-			Model: "m", Counted: "m", Quota: "m", Origin: Learned, ReadOn: now, Use: Use{InFlight: 1, Waiting: 2}, OldestOpen: 999 * time.Millisecond,
+			Model: "m", Counted: "m", Quota: "m", Origin: OriginLearned, ReadOn: now, Use: Use{InFlight: 1, Waiting: 2}, OldestOpen: 999 * time.Millisecond,
 			Line: []Waiter{{time.Minute, 0, 1, ""}, {time.Second, 1, 1, ""}}, Next: Next{Reason: "full"},
 		}, `"m" waits: full
   quota: its own, corrected by the provider's reports

@@ -1,4 +1,4 @@
-package explain
+package verdict
 
 import (
 	"testing"
@@ -62,7 +62,7 @@ func TestFoundText(t *testing.T) {
   next room: for a request of one token when the line has passed, in 1s at the earliest`},
 	} {
 		f := tt.facts
-		f.Model, f.Counted, f.Quota, f.Origin, f.At = "m", "m", "m", Program, now
+		f.Model, f.Counted, f.Quota, f.Origin, f.At = "m", "m", "m", OriginProgram, now
 		if got := f.Text(); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, tt.want)
 		}
