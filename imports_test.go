@@ -59,9 +59,6 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
-	"internal/found": {
-		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
-	},
 	"internal/chores": {
 		modulePath + "/debounce", modulePath + "/internal/clock",
 		modulePath + "/internal/notice", // in its tests
@@ -129,7 +126,7 @@ var importRules = map[string][]string{
 	},
 	"internal/tokens": {},
 	"internal/account": {
-		modulePath + "/internal/found",
+		modulePath + "/adaptive", modulePath + "/limit",
 		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",
 		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
 	},
@@ -144,7 +141,6 @@ var importRules = map[string][]string{
 	},
 	"internal/engine": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog",
-		modulePath + "/internal/found",
 		modulePath + "/internal/lines",
 		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",

@@ -8,7 +8,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -171,7 +170,7 @@ func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
 
 // findByRefusal has the search for the limits of a model and its pools go on after a refusal.
 func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
-	var refusal found.Refusal
+	var refusal account.ProviderRefusal
 	switch r.Problem {
 	case string(CauseRateLimited):
 		refusal.Wait = int64(r.RetryAfter)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
@@ -63,8 +62,8 @@ func foundOf(a *account.Account, now account.Now) *FoundLimits {
 	}
 	known, b := f.Present(now.Instant, now.Wall), f.Bounds()
 	l := &FoundLimits{
-		FloorRPM: b.FloorRPM, CeilingRPM: b.CeilingRPM, RefusedRPM: found.Scaled(known.Rate.Knee, 60, 1e9),
-		FloorInFlight: b.FloorSlots, CeilingInFlight: b.CeilingSlots, OverloadedInFlight: found.Scaled(known.Slots.Knee, 1, 1000),
+		FloorRPM: b.FloorRPM, CeilingRPM: b.CeilingRPM, RefusedRPM: account.Scaled(known.Rate.Knee, 60, 1e9),
+		FloorInFlight: b.FloorSlots, CeilingInFlight: b.CeilingSlots, OverloadedInFlight: account.Scaled(known.Slots.Knee, 1, 1000),
 		Told: known.Told,
 	}
 	l.RPM, l.InFlight = f.Found(now.Instant)

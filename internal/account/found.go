@@ -4,26 +4,25 @@ import (
 	"cmp"
 	"math"
 
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
 // Found is the limits that a quota searches for: the rate of requests, and the calls in flight.
 type Found struct {
-	bounds found.Bounds
-	limits *found.Limits // nil before the first call
-	fresh  *found.Limits // the beginning of a search, for readers before the first call: it never ages
-	seed   uint64        // of what is random in the search
+	bounds SearchBounds
+	limits *FoundLimits // nil before the first call
+	fresh  *FoundLimits // the beginning of a search, for readers before the first call: it never ages
+	seed   uint64       // of what is random in the search
 }
 
 // Limits returns what was found, to be changed. It is nil for a quota that is invalid.
-func (f *Found) Limits(now Now) *found.Limits {
-	if f == nil || f.bounds == (found.Bounds{}) {
+func (f *Found) Limits(now Now) *FoundLimits {
+	if f == nil || f.bounds == (SearchBounds{}) {
 		return nil
 	}
 	if f.limits == nil {
-		f.limits = found.NewSeeded(f.bounds, now.Instant, f.seed)
+		f.limits = newFoundLimits(f.bounds, now.Instant, f.seed)
 	}
 	return f.limits
 }
@@ -32,9 +31,9 @@ func (f *Found) Limits(now Now) *found.Limits {
 func (f *Found) HasBegun() bool { return f != nil && f.limits != nil }
 
 // View is Limits for a reader.
-func (f *Found) View() *found.Limits {
+func (f *Found) View() *FoundLimits {
 	switch {
-	case f == nil || f.bounds == (found.Bounds{}):
+	case f == nil || f.bounds == (SearchBounds{}):
 		return nil
 	case f.limits == nil:
 		return f.fresh
@@ -47,16 +46,16 @@ func bindFound(a *Account, _ *Zone, now Now) {
 		return
 	}
 	a.Found.seed = a.Seed
-	b := found.BoundsOf(&a.Quota)
-	if a.Found.bind(b); a.Found.limits != nil && b != (found.Bounds{}) && a.Found.limits.Bounds() != b {
-		a.Found.limits.Bind(b, now.Instant, now.Wall)
+	b := SearchBoundsOf(&a.Quota)
+	if a.Found.bind(b); a.Found.limits != nil && b != (SearchBounds{}) && a.Found.limits.Bounds() != b {
+		a.Found.limits.bind(b, now.Instant, now.Wall)
 	}
 }
 
 // bind bounds the search by a quota; what was found stays as it is.
-func (f *Found) bind(b found.Bounds) {
-	if b != (found.Bounds{}) && b != f.bounds {
-		f.fresh = found.NewSeeded(b, Never/2, f.seed)
+func (f *Found) bind(b SearchBounds) {
+	if b != (SearchBounds{}) && b != f.bounds {
+		f.fresh = newFoundLimits(b, Never/2, f.seed)
 	}
 	f.bounds = b
 }
@@ -66,15 +65,15 @@ func (a *Account) AdoptFound(known state.Found, now Now) {
 	if a.Found == nil {
 		return
 	}
-	a.Found.limits = found.StoredSeeded(known, a.Seed)
-	a.Found.limits.Bind(a.Found.bounds, now.Instant, now.Wall)
+	a.Found.limits = storedFoundLimits(known, a.Seed)
+	a.Found.limits.bind(a.Found.bounds, now.Instant, now.Wall)
 }
 
 // SlotLimit returns how many calls may be in flight now; 0 for no limit.
 func (a *Account) SlotLimit(now Now) int {
 	most := a.Quota.MaxInFlight
 	if l := a.Found.View(); l != nil {
-		if f := l.MostSlots(a.InFlight, now.Instant); f > 0 && (most == 0 || f < most) {
+		if f := l.mostSlots(a.InFlight, now.Instant); f > 0 && (most == 0 || f < most) {
 			return f
 		}
 	}
@@ -91,7 +90,7 @@ func (a *Account) MostSlots() int {
 
 // Deny denies requests until the rate that was found lets the next one start.
 func (f *Found) Deny(_ Ask, now Now) (d Denial) {
-	if opens := f.View().Opens(); opens > now.Instant {
+	if opens := f.View().opens(); opens > now.Instant {
 		d.Add(&Refusal{
 			Rank: ByRate, Code: state.Limits[state.RPM].Code,
 			Reason: "requests are spaced by the rate that was found", Wait: opens - now.Instant,
@@ -106,8 +105,8 @@ func (f *Found) Charge(b Bill, now Now) (eased bool) {
 	if l == nil {
 		return false
 	}
-	eased = l.IsDue(now.Instant) && l.GoOn(now.Instant) != 0
-	l.Count(now.Instant, 1, b.InFlight, 0)
+	eased = l.isDue(now.Instant) && l.goOn(now.Instant) != 0
+	l.count(now.Instant, 1, b.InFlight, 0)
 	return eased
 }
 
@@ -116,15 +115,15 @@ func (f *Found) End(b Bill, how How, now Now) {
 	switch l := f.limits; {
 	case l == nil:
 	case how != Cancelled:
-		l.Ended(now.Instant)
+		l.ended(now.Instant)
 	case !b.Forgot:
-		l.Uncount(b.At)
+		l.uncount(b.At)
 	}
 }
 
 // MayPass reports whether the rate, and calls in flight that end, may let a call start in time.
 func (f *Found) MayPass(h Hope, now Now) bool {
-	return f.View().OpensAtBest(h.InFlight-h.Open.Arrived) <= now.Instant+h.Left
+	return f.View().opensAtBest(h.InFlight-h.Open.Arrived) <= now.Instant+h.Left
 }
 
 // Lasts is 0: what was found is kept beside the usage.
@@ -148,12 +147,12 @@ func keptFound(a *Account) Extra {
 func readFound(a *Account, r *wire.Reader, _ *As, has bool) {
 	if askFor(a, &a.Found, a.Has(Adapts)) != nil {
 		a.Found.seed = a.Seed
-		a.Found.bind(found.BoundsOf(&a.Quota))
+		a.Found.bind(SearchBoundsOf(&a.Quota))
 	}
 	if !has {
 		return
 	}
-	limits := found.ReadLimits(r)
+	limits := readFoundLimits(r)
 	if a.Found == nil {
 		r.Fail("search that the quota does not ask for")
 		return
@@ -162,7 +161,7 @@ func readFound(a *Account, r *wire.Reader, _ *As, has bool) {
 }
 
 // AppendImage appends the whole state of the search, which has begun.
-func (f *Found) AppendImage(to []byte) []byte { return f.limits.AppendImage(to) }
+func (f *Found) AppendImage(to []byte) []byte { return f.limits.appendImage(to) }
 
 // SeeksRate reports whether the rate of requests is searched for.
 func (f *Found) SeeksRate() bool { return f.bounds.FloorRPM != 0 }

@@ -24,14 +24,14 @@ var rares = [...]rare{
 	{hasSpend, bindSpend, func(a *Account) Extra { return extra(a.Spend) }, readSpend},
 }
 
-// limit is a type of limits, a pointer to X.
-type limit[X any] interface {
+// rareLimit is a type of limits, a pointer to X.
+type rareLimit[X any] interface {
 	*X
 	Extra
 }
 
 // extra returns a limit as an Extra; nil for none.
-func extra[X any, P limit[X]](x P) Extra {
+func extra[X any, P rareLimit[X]](x P) Extra {
 	if x == nil {
 		return nil
 	}
@@ -39,7 +39,7 @@ func extra[X any, P limit[X]](x P) Extra {
 }
 
 // askFor has the limit of a kind be there if the quota asks for it, and else not, and returns it.
-func askFor[X any, P limit[X]](a *Account, at *P, asks bool) P {
+func askFor[X any, P rareLimit[X]](a *Account, at *P, asks bool) P {
 	switch {
 	case asks && *at == nil:
 		*at = new(X)

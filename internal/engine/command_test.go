@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -92,7 +91,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a cause of another form", engine.Cool{Cause: "Two words"}},
 		{"a time beyond all", engine.Cool{Until: math.MaxInt64, Cause: "caller"}},
 		{"a record of a pool", engine.Record{Name: pool, Span: account.Minute}},
-		{"a refusal that took less than nothing", engine.Refuse{Name: want.Name, Refusal: found.Refusal{Took: -1}}},
+		{"a refusal that took less than nothing", engine.Refuse{Name: want.Name, Refusal: account.ProviderRefusal{Took: -1}}},
 		{"a class out of range", engine.SetClasses{Classes: map[string]state.Class{"a": {ReservePercent: 101}}}},
 		{"models below zero", engine.SetMaxModels{Most: -1}},
 		{"a fact of the future", engine.Charged{Name: want.Name, Ago: -1}},
@@ -145,8 +144,8 @@ func hostile() []engine.Command {
 		engine.Cool{Name: name(state.PoolName("all")), Until: 1 << 62, Cause: "caller"}, engine.Cool{Name: name(state.OtherAccount), Until: 1 << 62},
 		observe, engine.Observe{Name: name(state.PoolName("all")), Span: hour, Report: observe.Report},
 
-		engine.Refuse{Name: name("a"), Refusal: found.Refusal{Took: 1 << 62, Wait: 1 << 62}},
-		engine.Refuse{Name: name("f-1"), Refusal: found.Refusal{Overload: true, Took: 1 << 62, Wait: 1 << 62}},
+		engine.Refuse{Name: name("a"), Refusal: account.ProviderRefusal{Took: 1 << 62, Wait: 1 << 62}},
+		engine.Refuse{Name: name("f-1"), Refusal: account.ProviderRefusal{Overload: true, Took: 1 << 62, Wait: 1 << 62}},
 		engine.Settle{ID: account.ID{Process: 1, N: 1}, Used: most, Cost: money.Max}, engine.Arrive{ID: account.ID{Process: 1}, At: math.MinInt64},
 		engine.Leave{Process: math.MinInt64, N: math.MaxInt64, Places: 4096},
 		engine.Charged{ID: account.ID{Process: 7}, Name: name("a"), Ago: 1 << 61, Tokens: most, Most: money.Max, Class: "live", Open: true, Hold: 1 << 61},

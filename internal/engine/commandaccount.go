@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
@@ -103,7 +102,7 @@ func (c Observe) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 // Refuse is Engine.Refuse: the provider has refused a call of a model.
 type Refuse struct {
 	Name
-	Refusal found.Refusal
+	Refusal account.ProviderRefusal
 }
 
 // Append appends the command.
@@ -113,7 +112,7 @@ func (c Refuse) Append(to []byte) []byte {
 }
 
 func readRefuse(r *wire.Reader) Command {
-	c := Refuse{Name: readModel(r), Refusal: found.Refusal{Overload: r.Bool()}}
+	c := Refuse{Name: readModel(r), Refusal: account.ProviderRefusal{Overload: r.Bool()}}
 	c.Refusal.Took, c.Refusal.Wait = int64(r.UpTo(uint64(farthest))), int64(r.UpTo(uint64(farthest)))
 	return c
 }

@@ -9,7 +9,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -151,7 +150,7 @@ func (l *life) command() engine.Command {
 		}
 		return engine.Observe{Name: l.name(), Span: account.Minute, Report: engine.Report{Learns: true, Limits: state.ReportedLimits{state.RPM: {Limit: l.IntN(3) * 10}}}}
 	case 6:
-		return engine.Refuse{Name: l.name(), Refusal: found.Refusal{Overload: l.IntN(2) == 0, Took: l.Int64N(3 * second), Wait: l.Int64N(20 * second)}}
+		return engine.Refuse{Name: l.name(), Refusal: account.ProviderRefusal{Overload: l.IntN(2) == 0, Took: l.Int64N(3 * second), Wait: l.Int64N(20 * second)}}
 	case 7:
 		return engine.Cool{Name: l.name(), Until: max(l.now.Wall+l.Int64N(90*second)-10*second, 0), Cause: "overloaded"}
 	case 8:

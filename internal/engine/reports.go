@@ -7,7 +7,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -189,10 +188,10 @@ func (e *Engine) note(a *account.Account, r *Report, q *state.Quota, span int64,
 
 // Refuse has the searches for the limits of a model and its pools go on after a refusal by their
 // provider. It reports whether a limit was lowered.
-func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) (any bool) {
+func (e *Engine) Refuse(t *Target, r account.ProviderRefusal, now account.Now) (any bool) {
 	now = e.begin(now, 0)
 	for _, a := range append([]*account.Account{t.Account}, t.Pools...) {
-		if !a.Has(account.Adapts) || found.BoundsOf(&a.Quota) == (found.Bounds{}) || !found.BoundsOf(&a.Quota).Concerns(r) {
+		if !a.Has(account.Adapts) || account.SearchBoundsOf(&a.Quota) == (account.SearchBounds{}) || !account.SearchBoundsOf(&a.Quota).Concerns(r) {
 			continue
 		}
 		if a.Name == "" {

@@ -1,4 +1,4 @@
-package found
+package account
 
 import (
 	"encoding"
@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// mostKeeps is beyond what Limits.Count lets keeps become: a minute of gaps, and one charge.
+	// mostKeeps is beyond what FoundLimits.count lets keeps become: a minute of gaps, and a charge.
 	mostKeeps = 1 << 41
 	// longestSearch is how many bytes a search takes at most.
 	longestSearch = 1 << 10
 )
 
-// AppendImage appends the limits as bytes from which ReadLimits makes limits that behave in the
-// same way from then on, if they were made with a seed. The same limits have the same bytes.
-func (l *Limits) AppendImage(to []byte) []byte {
+// appendImage appends the limits as bytes from which readFoundLimits makes limits that behave in
+// the same way from then on, if they were made with a seed. The same limits have the same bytes.
+func (l *FoundLimits) appendImage(to []byte) []byte {
 	if l == nil {
 		return wire.AppendBool(to, false)
 	}
@@ -32,7 +32,7 @@ func (l *Limits) AppendImage(to []byte) []byte {
 	}
 	to = wire.AppendUint(to, uint64(l.keeps))
 	to = wire.AppendUint(to, uint64(l.together))
-	if l.bounds == (Bounds{}) {
+	if l.bounds == (SearchBounds{}) {
 		return l.appendStored(to)
 	}
 	if l.bounds.FloorRPM > 0 {
@@ -44,12 +44,12 @@ func (l *Limits) AppendImage(to []byte) []byte {
 	return to
 }
 
-// ReadLimits reads an image. It returns nil for that of nil Limits and after an error.
-func ReadLimits(r *wire.Reader) *Limits {
+// readFoundLimits reads an image. It returns nil for that of nil FoundLimits and after an error.
+func readFoundLimits(r *wire.Reader) *FoundLimits {
 	if !r.Bool() {
 		return nil
 	}
-	var b Bounds
+	var b SearchBounds
 	for _, n := range b.numbers() {
 		*n = int(r.UpTo(math.MaxInt))
 	}
@@ -57,14 +57,14 @@ func ReadLimits(r *wire.Reader) *Limits {
 		r.Fail("bounds that no quota has")
 		return nil
 	}
-	l := NewSeeded(b, 0, r.Uint())
+	l := newFoundLimits(b, 0, r.Uint())
 	l.told = r.Bool()
 	for _, instant := range l.instants() {
 		*instant = r.Int()
 	}
 	l.keeps = int64(r.UpTo(mostKeeps))
 	l.together = int(r.UpTo(uint64(min(l.keeps, math.MaxInt))))
-	if b == (Bounds{}) {
+	if b == (SearchBounds{}) {
 		l.readStored(r)
 	}
 	if b.FloorRPM > 0 {
@@ -80,29 +80,29 @@ func ReadLimits(r *wire.Reader) *Limits {
 	return l
 }
 
-func (b *Bounds) numbers() [4]*int {
+func (b *SearchBounds) numbers() [4]*int {
 	return [4]*int{&b.FloorRPM, &b.CeilingRPM, &b.FloorSlots, &b.CeilingSlots}
 }
 
 // ofQuota returns the bounds of the quota that has these.
-func (b Bounds) ofQuota() Bounds {
-	return BoundsOf(&state.Quota{
+func (b SearchBounds) ofQuota() SearchBounds {
+	return SearchBoundsOf(&state.Quota{
 		AdaptiveFloorRPM: b.FloorRPM, AdaptiveCeilingRPM: b.CeilingRPM,
 		AdaptiveFloorInFlight: b.FloorSlots, AdaptiveCeilingInFlight: b.CeilingSlots,
 	})
 }
 
-func (l *Limits) instants() [4]*int64 { return [4]*int64{&l.used, &l.since, &l.latest, &l.base} }
+func (l *FoundLimits) instants() [4]*int64 { return [4]*int64{&l.used, &l.since, &l.latest, &l.base} }
 
-// appendStored appends what a file or another process has found. Limits.told has its Told.
-func (l *Limits) appendStored(to []byte) []byte {
+// appendStored appends what a file or another process has found. FoundLimits.told has its Told.
+func (l *FoundLimits) appendStored(to []byte) []byte {
 	for _, field := range state.FoundFields {
 		to = wire.AppendInt(to, *field.Of(&l.stored))
 	}
 	return wire.AppendUint(to, uint64(l.stored.Anew))
 }
 
-func (l *Limits) readStored(r *wire.Reader) {
+func (l *FoundLimits) readStored(r *wire.Reader) {
 	for _, field := range state.FoundFields {
 		*field.Of(&l.stored) = r.Within(field.Least, field.Most)
 	}

@@ -1,7 +1,4 @@
-// Package found keeps what was found of the limits of one model by being refused, and spaces its
-// requests by it: the part of the limiter's ModelQuota.AdaptiveFloorRPM that knows one model and no
-// lock. How a limit is found is package adaptive's.
-package found
+package account
 
 import (
 	"math"
@@ -13,11 +10,13 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Limits is what was found for a model, and when its next request may start. Instants are
-// nanoseconds on the limiter's time line; wall is the same moment in UnixNano. Nil Limits are those
-// of a quota that searches for none. Limits are not safe for concurrent use.
-type Limits struct {
-	bounds Bounds // of the quota that they are searched for; zero where stored is what is known
+// FoundLimits is what was found of the limits of a model by being refused, and when its next
+// request may start: the part of ModelQuota.AdaptiveFloorRPM that knows one model. How a limit is
+// found is package adaptive's. Instants are nanoseconds on the limiter's time line; wall is the
+// same moment in UnixNano. Nil FoundLimits are those of a quota that searches for none. FoundLimits
+// are not safe for concurrent use.
+type FoundLimits struct {
+	bounds SearchBounds // of the quota that they are searched for; zero where stored is what is known
 	rate   adaptive.RateSearch
 	slots  adaptive.SlotSearch
 	gap    int64 // between requests
@@ -35,9 +34,9 @@ type Limits struct {
 	seed   uint64      // of the jitter of searches that begin; 0 draws one at random
 }
 
-// Bounds is between which limits a quota searches. Those of a limit that it does not search for are
-// zero.
-type Bounds struct{ FloorRPM, CeilingRPM, FloorSlots, CeilingSlots int }
+// SearchBounds is between which limits a quota searches. Those of a limit that it does not search
+// for are zero.
+type SearchBounds struct{ FloorRPM, CeilingRPM, FloorSlots, CeilingSlots int }
 
 const (
 	// lateness is by how much a request may start late, without those behind it starting later:
@@ -51,20 +50,21 @@ const (
 	smallBatch = 16
 	// mostTogether bounds the calls that are looked at together, so that no product overflows.
 	mostTogether = 1 << 20
-	// farthest bounds the place of a batch, however large.
-	farthest = int64(24 * time.Hour)
+	// farthestBatch bounds the place of a batch, however large.
+	farthestBatch = int64(24 * time.Hour)
 	// longestWait bounds what a provider asks to wait before a window begins.
 	longestWait = int64(time.Minute)
-	// skew bounds what the clocks of processes differ by.
-	skew = int64(time.Second)
-	// never is the instant of the last request where there was none.
-	never = math.MinInt64
+	// clockSkew bounds what the clocks of processes differ by.
+	clockSkew = int64(time.Second)
+	// noRequest is the instant of the last request where there was none.
+	noRequest = math.MinInt64
 	// longestIdle bounds an age, so that no sum overflows: 36 years.
 	longestIdle = time.Duration(1 << 60)
 )
 
-// BoundsOf returns between which limits a quota searches. One that is invalid searches for none.
-func BoundsOf(q *state.Quota) (b Bounds) {
+// SearchBoundsOf returns between which limits a quota searches. One that is invalid searches for
+// none.
+func SearchBoundsOf(q *state.Quota) (b SearchBounds) {
 	if _, bad := q.Invalid(); bad {
 		return b
 	}
@@ -77,11 +77,11 @@ func BoundsOf(q *state.Quota) (b Bounds) {
 	return b
 }
 
-// NewSeeded returns the limits between bounds, at the beginning of the search. The seed decides the
-// jitter of their searches, also of those that begin with Bind, so that the same calls find the
-// same limits. 0 draws a seed at random for each.
-func NewSeeded(b Bounds, instant int64, seed uint64) *Limits {
-	l := &Limits{bounds: b, used: instant, latest: never, seed: seed}
+// newFoundLimits returns the limits between bounds, at the beginning of the search. The seed
+// decides the jitter of their searches, also of those that begin with bind, so that the same calls
+// find the same limits. 0 draws a seed at random for each.
+func newFoundLimits(b SearchBounds, instant int64, seed uint64) *FoundLimits {
+	l := &FoundLimits{bounds: b, used: instant, latest: noRequest, seed: seed}
 	if b.FloorRPM > 0 {
 		perMinute := func(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Minute} }
 		l.rate, _ = adaptive.NewRateSearch(adaptive.RateConfig{
@@ -106,25 +106,25 @@ func firstOf(floor, ceiling int) int {
 	return floor * firstMultiple
 }
 
-// StoredSeeded returns what a file or another process has found, for a quota that is to search on.
-// The seed is that of NewSeeded.
-func StoredSeeded(known state.Found, seed uint64) *Limits {
-	return &Limits{stored: known, told: known.Told, seed: seed}
+// storedFoundLimits returns what a file or another process has found, for a quota that is to search
+// on. The seed is that of newFoundLimits.
+func storedFoundLimits(known state.Found, seed uint64) *FoundLimits {
+	return &FoundLimits{stored: known, told: known.Told, seed: seed}
 }
 
 // Bounds returns between which limits is searched; zero where no quota has searched yet.
-func (l *Limits) Bounds() Bounds { return l.bounds }
+func (l *FoundLimits) Bounds() SearchBounds { return l.bounds }
 
-// Bind bounds the search by another quota. What was found before is brought into the bounds.
-func (l *Limits) Bind(b Bounds, instant, wall int64) {
+// bind bounds the search by another quota. What was found before is brought into the bounds.
+func (l *FoundLimits) bind(b SearchBounds, instant, wall int64) {
 	known, was := l.Present(instant, wall), *l
-	*l = *NewSeeded(b, instant-int64(min(known.Age(wall), longestIdle)), was.seed)
+	*l = *newFoundLimits(b, instant-int64(min(known.Age(wall), longestIdle)), was.seed)
 	l.told, l.latest, l.together, l.base, l.keeps = was.told, was.latest, was.together, was.base, was.keeps
 	l.resume(&known, instant, 0)
 }
 
 // resume takes over what was found, aged by how long ago that was.
-func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
+func (l *FoundLimits) resume(known *state.Found, instant int64, age time.Duration) {
 	l.since = instant
 	if l.bounds.FloorRPM > 0 {
 		l.rate.Resume(adaptive.SearchState(known.Rate), instant, age)
@@ -136,8 +136,8 @@ func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
 }
 
 // Present returns what was found, as it is stored.
-func (l *Limits) Present(instant, wall int64) state.Found {
-	if l.bounds == (Bounds{}) {
+func (l *FoundLimits) Present(instant, wall int64) state.Found {
+	if l.bounds == (SearchBounds{}) {
 		s := l.stored
 		s.Told = l.told
 		return s
@@ -154,16 +154,16 @@ func (l *Limits) Present(instant, wall int64) state.Found {
 
 // IsTold reports whether the provider says its limits of the minute, so that the rate does not
 // apply.
-func (l *Limits) IsTold() bool { return l.told }
+func (l *FoundLimits) IsTold() bool { return l.told }
 
 // Tell says whether the provider says its limits of the minute.
-func (l *Limits) Tell(told bool) { l.told = told }
+func (l *FoundLimits) Tell(told bool) { l.told = told }
 
 // seeksRate reports whether the rate applies.
-func (l *Limits) seeksRate() bool { return l.bounds.FloorRPM > 0 && !l.told }
+func (l *FoundLimits) seeksRate() bool { return l.bounds.FloorRPM > 0 && !l.told }
 
-// Opens returns the instant from which on the next request may start.
-func (l *Limits) Opens() int64 {
+// opens returns the instant from which on the next request may start.
+func (l *FoundLimits) opens() int64 {
 	if l == nil || !l.seeksRate() {
 		return 0
 	}
@@ -172,16 +172,16 @@ func (l *Limits) Opens() int64 {
 
 // next returns the instant from which on the next request may start. A rate that changes changes
 // the gap behind the last request.
-func (l *Limits) next() int64 {
-	if l.keeps > farthest/l.gap {
-		return l.base + farthest
+func (l *FoundLimits) next() int64 {
+	if l.keeps > farthestBatch/l.gap {
+		return l.base + farthestBatch
 	}
 	return l.base + l.keeps*l.gap
 }
 
-// OpensAtBest is Opens if so many calls in flight are taken back.
-func (l *Limits) OpensAtBest(inFlight int) int64 {
-	opens := l.Opens()
+// opensAtBest is opens if so many calls in flight are taken back.
+func (l *FoundLimits) opensAtBest(inFlight int) int64 {
+	opens := l.opens()
 	if opens == 0 {
 		return 0
 	}
@@ -189,7 +189,7 @@ func (l *Limits) OpensAtBest(inFlight int) int64 {
 }
 
 // idle returns for how long the model was not used, if what was found of it has aged by that.
-func (l *Limits) idle(instant int64) time.Duration {
+func (l *FoundLimits) idle(instant int64) time.Duration {
 	if idle := instant - l.used; idle > idleAfter {
 		return time.Duration(idle)
 	}
@@ -198,7 +198,7 @@ func (l *Limits) idle(instant int64) time.Duration {
 
 // Found returns the limits that were found, in requests per minute and calls in flight, 0 where
 // none is searched for or applies.
-func (l *Limits) Found(instant int64) (rpm, slots int) {
+func (l *FoundLimits) Found(instant int64) (rpm, slots int) {
 	if l == nil {
 		return 0, 0
 	}
@@ -229,10 +229,10 @@ func Scaled(n, num, den int64) int {
 	return int(scaled)
 }
 
-// MostSlots returns how many calls may be in flight beside so many: as many as were found. While
+// mostSlots returns how many calls may be in flight beside so many: as many as were found. While
 // there are none, as many may start together as there may ever be: else more than were found could
 // never start together. It is 0 for no limit.
-func (l *Limits) MostSlots(inFlight int, instant int64) int {
+func (l *FoundLimits) mostSlots(inFlight int, instant int64) int {
 	if inFlight == 0 || l.bounds.FloorSlots == 0 {
 		return l.bounds.CeilingSlots
 	}
@@ -243,16 +243,16 @@ func (l *Limits) MostSlots(inFlight int, instant int64) int {
 	return l.slots.Limit()
 }
 
-// IsDue reports whether a search has to go on before the next request is charged.
-func (l *Limits) IsDue(instant int64) bool {
-	return l.bounds != (Bounds{}) && (l.idle(instant) > 0 ||
+// isDue reports whether a search has to go on before the next request is charged.
+func (l *FoundLimits) isDue(instant int64) bool {
+	return l.bounds != (SearchBounds{}) && (l.idle(instant) > 0 ||
 		l.seeksRate() && l.rate.Ready(instant) || l.bounds.FloorSlots > 0 && l.slots.Ready(instant))
 }
 
-// GoOn ages what was found of a model that was idle, or raises the limits whose windows were clean:
+// goOn ages what was found of a model that was idle, or raises the limits whose windows were clean:
 // before a request is counted, because nobody knows yet whether that will be refused. It returns
 // which of the windows begin anew.
-func (l *Limits) GoOn(instant int64) (anew int64) {
+func (l *FoundLimits) goOn(instant int64) (anew int64) {
 	if l.age(instant) {
 		return state.RateAnew | state.SlotsAnew
 	}
@@ -269,9 +269,9 @@ func (l *Limits) GoOn(instant int64) (anew int64) {
 }
 
 // age ages what was found of a model that was idle, and reports whether it was.
-func (l *Limits) age(instant int64) (was bool) {
+func (l *FoundLimits) age(instant int64) (was bool) {
 	idle := l.idle(instant)
-	if idle == 0 || l.bounds == (Bounds{}) {
+	if idle == 0 || l.bounds == (SearchBounds{}) {
 		return false
 	}
 	known := l.Present(instant, instant)
@@ -280,11 +280,11 @@ func (l *Limits) age(instant int64) (was bool) {
 	return true
 }
 
-// Count counts requests that were charged at an instant, when so many calls are in flight, theirs
+// count counts requests that were charged at an instant, when so many calls are in flight, theirs
 // included. Those of another process that was out of reach are told late: they started beside
 // others, and keep nobody waiting now. Each of so many sharers has its part of the rate; 0 is one.
-func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
-	if requests <= 0 || l.bounds == (Bounds{}) {
+func (l *FoundLimits) count(instant int64, requests, inFlight, sharers int) {
+	if requests <= 0 || l.bounds == (SearchBounds{}) {
 		return // the time since what is stored was used goes on
 	}
 	if l.seeksRate() {
@@ -292,7 +292,7 @@ func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 		if instant >= l.since {
 			l.rate.Count(instant, n)
 		}
-		if l.latest != never && instant < l.latest-l.gap-skew {
+		if l.latest != noRequest && instant < l.latest-l.gap-clockSkew {
 			n = 0
 		} else if instant != l.latest {
 			base := min(max(l.next(), instant-lateness), instant+l.depth())
@@ -311,11 +311,11 @@ func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 
 // depth is for how long requests that were charged keep others waiting: for a minute, as the
 // buckets of a quota do, or that of a small batch.
-func (l *Limits) depth() int64 { return max(int64(time.Minute), smallBatch*l.gap) }
+func (l *FoundLimits) depth() int64 { return max(int64(time.Minute), smallBatch*l.gap) }
 
-// Uncount takes a request back that was charged at an instant and not sent. Others may have started
+// uncount takes a request back that was charged at an instant and not sent. Others may have started
 // after it, by a gap each: only the last one makes room.
-func (l *Limits) Uncount(charged int64) {
+func (l *FoundLimits) uncount(charged int64) {
 	if !l.seeksRate() {
 		return
 	}
@@ -326,12 +326,12 @@ func (l *Limits) Uncount(charged int64) {
 	}
 }
 
-// Ended notes that a call has ended that was sent.
-func (l *Limits) Ended(instant int64) {
+// ended notes that a call has ended that was sent.
+func (l *FoundLimits) ended(instant int64) {
 	if l.bounds.FloorSlots > 0 {
 		l.slots.Ended(instant)
 	}
 }
 
 // Forget lets the next request start now.
-func (l *Limits) Forget() { l.base, l.keeps, l.latest, l.together = 0, 0, never, 0 }
+func (l *FoundLimits) Forget() { l.base, l.keeps, l.latest, l.together = 0, 0, noRequest, 0 }

@@ -1,4 +1,4 @@
-package found
+package account
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-var someBounds = []Bounds{
+var someBounds = []SearchBounds{
 	{}, rates(60, 6000), rates(1, 1_000_000_000), rates(600, 600), slots(1, 1), slots(3, 100), {10, 1000, 4, 100}, {1, 60, 1, 10_000},
 }
 
@@ -25,10 +25,10 @@ func someFound(random *rand.Rand) (f state.Found) {
 	return f
 }
 
-func readLimits(t *testing.T, image []byte) *Limits {
+func foundLimitsOf(t *testing.T, image []byte) *FoundLimits {
 	t.Helper()
 	r := wire.NewReader(image)
-	l := ReadLimits(r)
+	l := readFoundLimits(r)
 	if err := r.End(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +36,13 @@ func readLimits(t *testing.T, image []byte) *Limits {
 }
 
 // user uses limits at instants of a time line.
-type user struct {
+type foundUser struct {
 	at, wall int64
 	charged  []int64 // the instants of calls that have not ended
 }
 
 // step does the same with all limits.
-func (u *user) step(all []*Limits, random *rand.Rand) {
+func (u *foundUser) step(all []*FoundLimits, random *rand.Rand) {
 	u.at += random.Int64N(second) << random.IntN(2)
 	switch random.IntN(300) {
 	case 0:
@@ -56,24 +56,24 @@ func (u *user) step(all []*Limits, random *rand.Rand) {
 	for _, l := range all {
 		switch {
 		case what < 20:
-			if l.IsDue(u.at) {
-				l.GoOn(u.at)
+			if l.isDue(u.at) {
+				l.goOn(u.at)
 			}
-			l.Count(u.at, amount, len(u.charged)+amount, sharers)
+			l.count(u.at, amount, len(u.charged)+amount, sharers)
 		case what < 26 && ends < len(u.charged):
-			l.Ended(u.at)
+			l.ended(u.at)
 		case what < 29 && ends < len(u.charged):
-			l.Uncount(u.charged[ends])
+			l.uncount(u.charged[ends])
 		case what < 31:
-			l.Refuse(Refusal{Overload: told, Took: wait / 2, Wait: wait}, u.at)
+			l.Refuse(ProviderRefusal{Overload: told, Took: wait / 2, Wait: wait}, u.at)
 		case what == 31:
 			l.Tell(told)
 		case what == 32 && amount == 0:
-			l.Bind(bounds, u.at, u.at+u.wall)
+			l.bind(bounds, u.at, u.at+u.wall)
 		case what == 34 && amount == 0:
 			l.Forget()
 		case what == 35:
-			l.Count(u.at-hour/60, amount, 1, sharers)
+			l.count(u.at-hour/60, amount, 1, sharers)
 		}
 	}
 	switch {
@@ -85,20 +85,20 @@ func (u *user) step(all []*Limits, random *rand.Rand) {
 }
 
 // agree compares all that limits say and are.
-func (u *user) agree(t *testing.T, got, want *Limits) {
+func (u *foundUser) agree(t *testing.T, got, want *FoundLimits) {
 	t.Helper()
 	a, b := *got, *want
 	a.stored.Told, b.stored.Told = false, false // nobody asks: Limits.told holds
 	if a != b {
 		t.Fatalf("at %d:\n%+v, want\n%+v", u.at, a, b)
 	}
-	if !bytes.Equal(got.AppendImage(nil), want.AppendImage(nil)) {
+	if !bytes.Equal(got.appendImage(nil), want.appendImage(nil)) {
 		t.Fatal("the images differ")
 	}
-	says := func(l *Limits) string {
+	says := func(l *FoundLimits) string {
 		rpm, slots := l.Found(u.at)
-		return fmt.Sprint(l.Present(u.at, u.at+u.wall), rpm, slots, l.IsTold(), l.Bounds(), l.IsDue(u.at),
-			l.Opens(), l.OpensAtBest(len(u.charged)), l.MostSlots(0, u.at), l.MostSlots(1, u.at))
+		return fmt.Sprint(l.Present(u.at, u.at+u.wall), rpm, slots, l.IsTold(), l.Bounds(), l.isDue(u.at),
+			l.opens(), l.opensAtBest(len(u.charged)), l.mostSlots(0, u.at), l.mostSlots(1, u.at))
 	}
 	if a, b := says(got), says(want); a != b {
 		t.Fatalf("at %d: %s, want %s", u.at, a, b)
@@ -106,16 +106,16 @@ func (u *user) agree(t *testing.T, got, want *Limits) {
 }
 
 // Limits that were read go on as those that were written, also into searches that begin later.
-func TestImageGoesOn(t *testing.T) {
+func TestFoundImageGoesOn(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 30))
-		u := &user{at: random.Int64N(hour), wall: hour}
-		all := []*Limits{NewSeeded(someBounds[random.IntN(len(someBounds))], u.at, seed+1), nil}
+		u := &foundUser{at: random.Int64N(hour), wall: hour}
+		all := []*FoundLimits{newFoundLimits(someBounds[random.IntN(len(someBounds))], u.at, seed+1), nil}
 		if seed%4 == 0 {
-			all[0] = StoredSeeded(someFound(random), seed+1)
+			all[0] = storedFoundLimits(someFound(random), seed+1)
 		}
 		for range 20 {
-			all[1] = readLimits(t, all[0].AppendImage(nil))
+			all[1] = foundLimitsOf(t, all[0].appendImage(nil))
 			for range random.IntN(60) {
 				u.agree(t, all[1], all[0])
 				u.step(all, random)
@@ -127,12 +127,12 @@ func TestImageGoesOn(t *testing.T) {
 // The seed alone decides the jitter: two searches of one seed are the same from the first call on,
 // those of two seeds are not.
 func TestSeedDecidesTheJitter(t *testing.T) {
-	lived := func(seed uint64) *Limits {
-		l := StoredSeeded(state.Found{Rate: state.Search{Level: thousand}}, seed)
-		l.Bind(rates(60, 6000), second, second)
+	lived := func(seed uint64) *FoundLimits {
+		l := storedFoundLimits(state.Found{Rate: state.Search{Level: thousand}}, seed)
+		l.bind(rates(60, 6000), second, second)
 		for at := second; at < 20*second; at += second {
-			l.GoOn(at)
-			l.Count(at, 5, 5, 0)
+			l.goOn(at)
+			l.count(at, 5, 5, 0)
 		}
 		return l
 	}
@@ -144,40 +144,40 @@ func TestSeedDecidesTheJitter(t *testing.T) {
 	}
 }
 
-func TestImageOfNil(t *testing.T) {
-	var none *Limits
-	if l := readLimits(t, none.AppendImage(nil)); l != nil {
+func TestFoundImageOfNil(t *testing.T) {
+	var none *FoundLimits
+	if l := foundLimitsOf(t, none.appendImage(nil)); l != nil {
 		t.Errorf("nil is read as %+v", l)
 	}
 }
 
 // A field that is new has to be in the image, or to follow from those that are.
-func TestImageKnowsAllFields(t *testing.T) {
-	if n := reflect.TypeFor[Limits]().NumField(); n != 13 {
+func TestFoundImageKnowsAllFields(t *testing.T) {
+	if n := reflect.TypeFor[FoundLimits]().NumField(); n != 13 {
 		t.Errorf("Limits has %d fields: is the new one in the image?", n)
 	}
 }
 
-func TestReadLimitsRefuses(t *testing.T) {
+func TestReadFoundLimitsRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
-		l          *Limits
-		change     func(l *Limits)
+		l          *FoundLimits
+		change     func(l *FoundLimits)
 	}{
-		{"nothing", "", NewSeeded(Bounds{10, 1000, 4, 100}, 5, 0), func(*Limits) {}},
-		{"a ceiling below its floor", "bounds that no quota has", NewSeeded(rates(1, 2), 5, 0), func(l *Limits) { l.bounds.CeilingRPM = 0 }},
-		{"a ceiling without a floor", "bounds that no quota has", NewSeeded(slots(1, 2), 5, 0), func(l *Limits) { l.bounds.FloorSlots = 0 }},
-		{"a floor beyond all", "bounds that no quota has", NewSeeded(slots(1, 2), 5, 0), func(l *Limits) { l.bounds.FloorSlots = 2_000_000 }},
-		{"negative gaps", "number out of range", NewSeeded(Bounds{}, 5, 0), func(l *Limits) { l.keeps = -1 }},
-		{"more calls than gaps", "number out of range", NewSeeded(rates(1, 2), 5, 0), func(l *Limits) { l.together = 1 }},
-		{"a level below the floor", "search that is none", NewSeeded(rates(10, 40), 5, 0), func(l *Limits) { l.bounds.FloorRPM = 30 }},
-		{"slots beyond the ceiling", "search that is none", NewSeeded(slots(4, 8), 5, 0), func(l *Limits) { l.bounds = slots(4, 7) }},
-		{"a negative level", "number out of range", StoredSeeded(state.Found{}, 0), func(l *Limits) { l.stored.Rate.Level = -1 }},
-		{"windows of other searches", "number out of range", StoredSeeded(state.Found{}, 0), func(l *Limits) { l.stored.Anew = 4 }},
+		{"nothing", "", newFoundLimits(SearchBounds{10, 1000, 4, 100}, 5, 0), func(*FoundLimits) {}},
+		{"a ceiling below its floor", "bounds that no quota has", newFoundLimits(rates(1, 2), 5, 0), func(l *FoundLimits) { l.bounds.CeilingRPM = 0 }},
+		{"a ceiling without a floor", "bounds that no quota has", newFoundLimits(slots(1, 2), 5, 0), func(l *FoundLimits) { l.bounds.FloorSlots = 0 }},
+		{"a floor beyond all", "bounds that no quota has", newFoundLimits(slots(1, 2), 5, 0), func(l *FoundLimits) { l.bounds.FloorSlots = 2_000_000 }},
+		{"negative gaps", "number out of range", newFoundLimits(SearchBounds{}, 5, 0), func(l *FoundLimits) { l.keeps = -1 }},
+		{"more calls than gaps", "number out of range", newFoundLimits(rates(1, 2), 5, 0), func(l *FoundLimits) { l.together = 1 }},
+		{"a level below the floor", "search that is none", newFoundLimits(rates(10, 40), 5, 0), func(l *FoundLimits) { l.bounds.FloorRPM = 30 }},
+		{"slots beyond the ceiling", "search that is none", newFoundLimits(slots(4, 8), 5, 0), func(l *FoundLimits) { l.bounds = slots(4, 7) }},
+		{"a negative level", "number out of range", storedFoundLimits(state.Found{}, 0), func(l *FoundLimits) { l.stored.Rate.Level = -1 }},
+		{"windows of other searches", "number out of range", storedFoundLimits(state.Found{}, 0), func(l *FoundLimits) { l.stored.Anew = 4 }},
 	} {
 		tt.change(tt.l)
-		r := wire.NewReader(tt.l.AppendImage(nil))
-		got := ReadLimits(r)
+		r := wire.NewReader(tt.l.appendImage(nil))
+		got := readFoundLimits(r)
 		if err := fmt.Sprint(r.End()); (got == nil) != (tt.want != "") || tt.want != "" && !strings.Contains(err, tt.want) {
 			t.Errorf("%s: %+v, %s, want %q", tt.name, got, err, tt.want)
 		}
@@ -186,31 +186,31 @@ func TestReadLimitsRefuses(t *testing.T) {
 
 // No bytes panic, nor the limits that are read from them. What is accepted is what is written for
 // it.
-func FuzzReadLimits(f *testing.F) {
+func FuzzReadFoundLimits(f *testing.F) {
 	random := rand.New(rand.NewPCG(3, 30))
 	for i, b := range someBounds {
-		u, all := &user{at: hour}, []*Limits{NewSeeded(b, hour, uint64(i)+1)}
+		u, all := &foundUser{at: hour}, []*FoundLimits{newFoundLimits(b, hour, uint64(i)+1)}
 		for range 5 {
-			f.Add(all[0].AppendImage(nil), random.Uint64(), u.at)
+			f.Add(all[0].appendImage(nil), random.Uint64(), u.at)
 			for range 50 {
 				u.step(all, random)
 			}
 		}
 	}
-	f.Add(StoredSeeded(someFound(random), 9).AppendImage(nil), uint64(1), hour)
+	f.Add(storedFoundLimits(someFound(random), 9).appendImage(nil), uint64(1), hour)
 	f.Fuzz(func(t *testing.T, image []byte, seed uint64, at int64) {
 		r := wire.NewReader(image)
-		l := ReadLimits(r)
+		l := readFoundLimits(r)
 		if r.End() != nil {
 			return
 		}
-		if again := l.AppendImage(nil); !bytes.Equal(again, image) {
+		if again := l.appendImage(nil); !bytes.Equal(again, image) {
 			t.Fatalf("%x are accepted, and written as %x", image, again)
 		}
 		if l == nil || l.seed == 0 {
 			return
 		}
-		u, all := &user{at: at}, []*Limits{l, readLimits(t, image)}
+		u, all := &foundUser{at: at}, []*FoundLimits{l, foundLimitsOf(t, image)}
 		random := rand.New(rand.NewPCG(seed, 0))
 		for range 100 {
 			u.step(all, random)
