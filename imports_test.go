@@ -79,7 +79,6 @@ var importRules = map[string][]string{
 	},
 	"internal/apicall":        {},
 	"internal/fsx":            {"golang.org/x/sys/..."},
-	"internal/pace":           {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/test/fakestore": {modulePath + "/internal/store", modulePath + "/internal/store/memlog"},
 	"internal/instruments":    {modulePath, modulePath + "/money"},
 	"internal/fleet": {
@@ -127,7 +126,7 @@ var importRules = map[string][]string{
 	"internal/tokens": {},
 	"internal/account": {
 		modulePath + "/adaptive", modulePath + "/limit",
-		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",
+		modulePath + "/internal/ring", modulePath + "/internal/state",
 		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/verdict": {

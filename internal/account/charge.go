@@ -3,7 +3,6 @@ package account
 import (
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -20,7 +19,7 @@ type Charge struct {
 	epoch          uint32 // of the meter
 	round          uint16 // of the meter
 
-	prepaid *pace.Buckets // they hold the charge at its price under another quota, apart from its place
+	prepaid *buckets // they hold the charge at its price under another quota, apart from its place
 }
 
 // add charges a meter as of now.

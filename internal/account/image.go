@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
@@ -240,7 +239,7 @@ func (m *Meter) read(r *wire.Reader, a *Account, as *As) {
 
 // readPace reads the buckets, which only those of an account are.
 func (m *Meter) readPace(r *wire.Reader, a *Account, requests, tokens int) {
-	b := pace.ReadBuckets(r)
+	b := readBuckets(r)
 	if b == nil || r.Err() != nil {
 		return
 	}

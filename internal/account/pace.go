@@ -3,29 +3,28 @@ package account
 import (
 	"math"
 
-	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // pacing returns the part of a quota that spreads calls inside the minute; ok is false where it
 // spreads nothing. A burst of a minute is the minute itself.
-func pacing(q *state.Quota) (p pace.Quota, ok bool) {
+func pacing(q *state.Quota) (p paceQuota, ok bool) {
 	if q.Burst <= 0 || int64(q.Burst) >= Minute || q.MaxRPM|q.MaxTPM|q.MaxITPM|q.MaxOTPM == 0 {
-		return pace.Quota{}, false
+		return paceQuota{}, false
 	}
 	p.Burst = q.Burst
-	p.PerMinute[pace.Requests], p.PerMinute[pace.AllTokens] = q.MaxRPM, q.MaxTPM
-	p.PerMinute[pace.InputTokens], p.PerMinute[pace.OutputTokens] = q.MaxITPM, q.MaxOTPM
+	p.PerMinute[unitRequests], p.PerMinute[unitTokens] = q.MaxRPM, q.MaxTPM
+	p.PerMinute[unitInput], p.PerMinute[unitOutput] = q.MaxITPM, q.MaxOTPM
 	return p, true
 }
 
 // unitOf returns the unit of the bucket of a limit of the minute.
-func unitOf(of state.Dimension) pace.Unit {
+func unitOf(of state.Dimension) unit {
 	if limit := &state.Limits[of]; !limit.Counts {
-		return pace.AllTokens + pace.Unit(limit.Tokens)
+		return unitTokens + unit(limit.Tokens)
 	}
-	return pace.Requests
+	return unitRequests
 }
 
 // repace makes the buckets those of the present quota. Buckets of another quota keep their
@@ -37,7 +36,7 @@ func (a *Account) repace(now Now, span int64) {
 		a.pace = nil
 	case !a.pace.Of(p):
 		was, charged := a.pace, charges{&a.Window}
-		if a.pace = pace.New(p, now.Instant, span, charged); was != nil {
+		if a.pace = newBuckets(p, now.Instant, span, charged); was != nil {
 			a.pace.Take(was, now.Instant, charged)
 		}
 	}

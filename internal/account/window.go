@@ -3,7 +3,6 @@ package account
 import (
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -14,9 +13,9 @@ import (
 type Window struct {
 	requests ring.Queue[time.Time]
 	tokens   ring.Queue[state.Token]
-	sums     ring.Sums     // the tokens of each entry, parallel to tokens
-	oldest   int64         // the instant of the oldest entry; Never for none
-	pace     *pace.Buckets // nil where the quota spreads nothing, or nothing was charged since it does
+	sums     ring.Sums // the tokens of each entry, parallel to tokens
+	oldest   int64     // the instant of the oldest entry; Never for none
+	pace     *buckets  // nil where the quota spreads nothing, or nothing was charged since it does
 }
 
 // TokensOf returns the tokens of an entry.

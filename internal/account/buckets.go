@@ -1,4 +1,4 @@
-package pace
+package account
 
 import (
 	"time"
@@ -6,45 +6,46 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// Unit is what one of the Buckets counts. Those that count tokens follow Requests in the
+// unit is what one of the buckets counts. Those that count tokens follow unitRequests in the
 // order of tokens.Kind.
-type Unit int
+type unit int
 
 // The units.
 const (
-	Requests Unit = iota
-	AllTokens
-	InputTokens
-	OutputTokens
-	Units // how many there are
+	unitRequests unit = iota
+	unitTokens
+	unitInput
+	unitOutput
+	unitCount // how many there are
 )
 
 // kind is which tokens a unit counts.
-func (u Unit) kind() tokens.Kind { return tokens.Kind(u - AllTokens) }
+func (u unit) kind() tokens.Kind { return tokens.Kind(u - unitTokens) }
 
-// Quota is what of a quota spreads the calls inside the minute. Quotas can be compared with
+// paceQuota is what of a quota spreads the calls inside the minute. Quotas can be compared with
 // ==.
-type Quota struct {
-	PerMinute [Units]int    // by Unit; 0 for no limit
-	Burst     time.Duration // the time whose share of PerMinute may start back to back
+type paceQuota struct {
+	PerMinute [unitCount]int // by unit; 0 for no limit
+	Burst     time.Duration  // the time whose share of PerMinute may start back to back
 	// Sharers is among how many limiters the quota is divided that do not know each other's
 	// charges: the buckets have one share. 0 and 1 are none but this one.
 	Sharers int
 }
 
-// Buckets are the buckets of one window: they hold what the calls have charged, and drain at
-// the rate of the quota. They follow every change of the window, so that an estimate that was
-// too high is given back, and a call that arrives late counts when it arrives.
+// buckets are the leaky buckets of one window, which spread its calls for ModelQuota.Burst: they
+// hold what the calls have charged, and drain at the rate of the quota. They follow every change of
+// the window, so that an estimate that was too high is given back, and a call that arrives late
+// counts when it arrives.
 //
 // Everything is measured in the time that it takes to drain: the whole quota is a minute, and
 // the burst is itself. What the window has of a bucket is never more than a minute, so a
 // bucket that is idle for one is empty, as the window then is.
 //
-// Instants are nanoseconds on the limiter's time line. Nil Buckets hold nothing and follow
-// nothing. Buckets are not safe for concurrent use.
-type Buckets struct {
-	quota   Quota
-	buckets [Units]bucket
+// Instants are nanoseconds on the limiter's time line. Nil buckets hold nothing and follow
+// nothing. They are not safe for concurrent use.
+type buckets struct {
+	quota   paceQuota
+	buckets [unitCount]bucket
 
 	// So many of the oldest requests and tokens were charged under another quota, at another
 	// price. Changes of them come too late for the buckets.
@@ -53,21 +54,21 @@ type Buckets struct {
 
 // bucket is the bucket of one unit.
 type bucket struct {
-	Backlog
+	backlog
 	// carry is what rounding left of the last price, in nanoseconds divided by the limit. So
 	// the prices of charges that follow each other while the bucket is not empty sum up to the
 	// price of their sum, rounded up.
 	carry uint64
 }
 
-// New returns the buckets of a quota, filled with the charges of a window of that many
+// newBuckets returns the buckets of a quota, filled with the charges of a window of that many
 // nanoseconds: its requests, each with its instant, and its tokens.
 //
 // Charges before the window are not known: they count as having filled the burst when the window
 // begins. That is so for a program that was busy all the time, and makes no difference after a
 // short pause since.
-func New(q Quota, instant, window int64, charges Charges) *Buckets {
-	b := &Buckets{quota: q}
+func newBuckets(q paceQuota, instant, window int64, charges chargeLog) *buckets {
+	b := &buckets{quota: q}
 	for u := range b.buckets {
 		b.buckets[u].Reset(time.Duration(instant-window) + q.Burst)
 	}
@@ -81,8 +82,8 @@ func New(q Quota, instant, window int64, charges Charges) *Buckets {
 	return b
 }
 
-// Charges are the charges that a window holds, oldest first.
-type Charges interface {
+// chargeLog is the charges that a window holds, oldest first.
+type chargeLog interface {
 	Requests() int // how many there are
 	RequestAt(i int) (instant int64)
 	Tokens() int
@@ -93,13 +94,13 @@ type Charges interface {
 // charges keep the price that they were charged at, whatever becomes of them. Where only the number
 // of sharers is another one, what is left drains as it did: each of them has its share of the rest.
 // Where that is less than a request, the first one starts when there is as much.
-func (b *Buckets) Take(was *Buckets, instant int64, charges Charges) {
+func (b *buckets) Take(was *buckets, instant int64, charges chargeLog) {
 	for u := range b.buckets {
 		empty := b.buckets[u].Empty()
 		if old := was.quota.PerMinute[u]; old > 0 && b.quota.PerMinute[u] > 0 {
-			left := min(max(int64(was.buckets[u].Empty())-instant, 0), minute)
+			left := min(max(int64(was.buckets[u].Empty())-instant, 0), Minute)
 			empty = time.Duration(instant + rescale(left, old, b.quota.PerMinute[u]))
-			if one, _ := b.price(Unit(u), 1, b.roundUp(Unit(u))); b.quota.Sharers > was.quota.Sharers {
+			if one, _ := b.price(unit(u), 1, b.roundUp(unit(u))); b.quota.Sharers > was.quota.Sharers {
 				empty += max(one-b.quota.Burst, 0)
 			}
 		}
@@ -109,12 +110,12 @@ func (b *Buckets) Take(was *Buckets, instant int64, charges Charges) {
 }
 
 // Of reports whether the buckets are those of a quota.
-func (b *Buckets) Of(q Quota) bool { return b != nil && b.quota == q }
+func (b *buckets) Of(q paceQuota) bool { return b != nil && b.quota == q }
 
 // Opens returns how long it takes until n of a unit may start: all of them where they are no
 // more than the burst, and otherwise once the bucket is empty. It is zero or negative where
 // they may start now.
-func (b *Buckets) Opens(u Unit, n int, instant int64) time.Duration {
+func (b *buckets) Opens(u unit, n int, instant int64) time.Duration {
 	if b.quota.PerMinute[u] <= 0 {
 		return 0
 	}
@@ -123,21 +124,21 @@ func (b *Buckets) Opens(u Unit, n int, instant int64) time.Duration {
 }
 
 // Empty returns the instant at which the bucket of a unit is empty, if nothing is added.
-func (b *Buckets) Empty(u Unit) int64 { return int64(b.buckets[u].Empty()) }
+func (b *buckets) Empty(u unit) int64 { return int64(b.buckets[u].Empty()) }
 
 // MostFull returns up to which instant the bucket of a unit may hold something for n of it to
 // start at an instant to come.
-func (b *Buckets) MostFull(u Unit, n int, instant int64) int64 {
+func (b *buckets) MostFull(u unit, n int, instant int64) int64 {
 	price, _ := b.price(u, n, b.roundUp(u))
 	return instant + int64(max(b.quota.Burst-price, 0))
 }
 
 // Admit reports whether so many requests and tokens may start now.
-func (b *Buckets) Admit(requests int, c tokens.Count, instant int64) bool {
-	if b.Opens(Requests, requests, instant) > 0 {
+func (b *buckets) Admit(requests int, c tokens.Count, instant int64) bool {
+	if b.Opens(unitRequests, requests, instant) > 0 {
 		return false
 	}
-	for u := AllTokens; u < Units; u++ {
+	for u := unitTokens; u < unitCount; u++ {
 		if b.Opens(u, c.Of(u.kind()), instant) > 0 {
 			return false
 		}
@@ -146,63 +147,63 @@ func (b *Buckets) Admit(requests int, c tokens.Count, instant int64) bool {
 }
 
 // PushRequest follows the charge of a request, no older than those before it.
-func (b *Buckets) PushRequest(instant int64) {
+func (b *buckets) PushRequest(instant int64) {
 	if b != nil {
-		b.push(Requests, instant, 1)
+		b.push(unitRequests, instant, 1)
 	}
 }
 
 // PushTokens follows the charge of tokens, no older than those before them.
-func (b *Buckets) PushTokens(instant int64, c tokens.Count) {
+func (b *buckets) PushTokens(instant int64, c tokens.Count) {
 	if b == nil {
 		return
 	}
-	for u := AllTokens; u < Units; u++ {
+	for u := unitTokens; u < unitCount; u++ {
 		b.push(u, instant, c.Of(u.kind()))
 	}
 }
 
-func (b *Buckets) push(u Unit, instant int64, n int) {
+func (b *buckets) push(u unit, instant int64, n int) {
 	if b.quota.PerMinute[u] <= 0 {
 		return
 	}
 	price, carry := b.price(u, n, b.carryAt(u, instant))
 	b.buckets[u].carry = carry
-	b.buckets[u].Push(time.Duration(instant), price, time.Duration(minute))
+	b.buckets[u].Push(time.Duration(instant), price, time.Duration(Minute))
 }
 
 // SetTokens follows a change of the i-th oldest tokens, which were charged at an instant.
-func (b *Buckets) SetTokens(i int, instant int64, c tokens.Count) {
+func (b *buckets) SetTokens(i int, instant int64, c tokens.Count) {
 	if b == nil || i < b.pricedTokens {
 		return
 	}
-	for u := AllTokens; u < Units; u++ {
+	for u := unitTokens; u < unitCount; u++ {
 		if b.quota.PerMinute[u] > 0 {
 			price, _ := b.price(u, c.Of(u.kind()), b.roundUp(u))
-			b.buckets[u].Set(i-b.pricedTokens, time.Duration(instant), price, time.Duration(minute))
+			b.buckets[u].Set(i-b.pricedTokens, time.Duration(instant), price, time.Duration(Minute))
 		}
 	}
 }
 
 // Priced reports whether the request-th oldest request or the token-th oldest tokens were
 // charged under another quota. Negative stands for none.
-func (b *Buckets) Priced(request, token int) bool {
+func (b *buckets) Priced(request, token int) bool {
 	return request >= 0 && request < b.pricedRequests || token >= 0 && token < b.pricedTokens
 }
 
 // RemoveRequest follows the removal of the i-th oldest request.
-func (b *Buckets) RemoveRequest(i int) {
+func (b *buckets) RemoveRequest(i int) {
 	switch {
 	case b == nil:
 	case i < b.pricedRequests:
 		b.pricedRequests--
-	case b.quota.PerMinute[Requests] > 0:
-		b.buckets[Requests].Remove(i - b.pricedRequests)
+	case b.quota.PerMinute[unitRequests] > 0:
+		b.buckets[unitRequests].Remove(i - b.pricedRequests)
 	}
 }
 
 // RemoveTokens follows the removal of the i-th oldest tokens.
-func (b *Buckets) RemoveTokens(i int) {
+func (b *buckets) RemoveTokens(i int) {
 	switch {
 	case b == nil:
 		return
@@ -210,7 +211,7 @@ func (b *Buckets) RemoveTokens(i int) {
 		b.pricedTokens--
 		return
 	}
-	for u := AllTokens; u < Units; u++ {
+	for u := unitTokens; u < unitCount; u++ {
 		if b.quota.PerMinute[u] > 0 {
 			b.buckets[u].Remove(i - b.pricedTokens)
 		}
@@ -218,34 +219,34 @@ func (b *Buckets) RemoveTokens(i int) {
 }
 
 // InsertRequest follows a request that becomes the i-th oldest.
-func (b *Buckets) InsertRequest(i int, instant int64) {
+func (b *buckets) InsertRequest(i int, instant int64) {
 	if b != nil {
-		b.insert(Requests, i-b.pricedRequests, instant, 1)
+		b.insert(unitRequests, i-b.pricedRequests, instant, 1)
 		b.countPricedRequest(i)
 	}
 }
 
 // InsertPrepaidRequest is InsertRequest for one that the buckets hold already, at its price
 // under another quota.
-func (b *Buckets) InsertPrepaidRequest(i int, instant int64) {
+func (b *buckets) InsertPrepaidRequest(i int, instant int64) {
 	if b != nil {
-		b.insertPrepaid(Requests, i-b.pricedRequests, instant)
+		b.insertPrepaid(unitRequests, i-b.pricedRequests, instant)
 		b.countPricedRequest(i)
 	}
 }
 
-func (b *Buckets) countPricedRequest(i int) {
+func (b *buckets) countPricedRequest(i int) {
 	if i < b.pricedRequests {
 		b.pricedRequests++
 	}
 }
 
 // InsertTokens follows tokens that become the i-th oldest.
-func (b *Buckets) InsertTokens(i int, instant int64, c tokens.Count) {
+func (b *buckets) InsertTokens(i int, instant int64, c tokens.Count) {
 	if b == nil {
 		return
 	}
-	for u := AllTokens; u < Units; u++ {
+	for u := unitTokens; u < unitCount; u++ {
 		b.insert(u, i-b.pricedTokens, instant, c.Of(u.kind()))
 	}
 	b.countPricedTokens(i)
@@ -253,17 +254,17 @@ func (b *Buckets) InsertTokens(i int, instant int64, c tokens.Count) {
 
 // InsertPrepaidTokens is InsertTokens for those that the buckets hold already, at their price
 // under another quota.
-func (b *Buckets) InsertPrepaidTokens(i int, instant int64) {
+func (b *buckets) InsertPrepaidTokens(i int, instant int64) {
 	if b == nil {
 		return
 	}
-	for u := AllTokens; u < Units; u++ {
+	for u := unitTokens; u < unitCount; u++ {
 		b.insertPrepaid(u, i-b.pricedTokens, instant)
 	}
 	b.countPricedTokens(i)
 }
 
-func (b *Buckets) countPricedTokens(i int) {
+func (b *buckets) countPricedTokens(i int) {
 	if i < b.pricedTokens {
 		b.pricedTokens++
 	}
@@ -271,7 +272,7 @@ func (b *Buckets) countPricedTokens(i int) {
 
 // insert adds a charge before the one at a place among those that can be changed; a negative
 // place is before all of them.
-func (b *Buckets) insert(u Unit, place int, instant int64, n int) {
+func (b *buckets) insert(u unit, place int, instant int64, n int) {
 	if b.quota.PerMinute[u] <= 0 {
 		return
 	}
@@ -281,15 +282,15 @@ func (b *Buckets) insert(u Unit, place int, instant int64, n int) {
 	}
 	price, _ := b.price(u, n, b.roundUp(u))
 	if place < 0 {
-		b.buckets[u].Before(time.Duration(instant), price, time.Duration(minute))
+		b.buckets[u].Before(time.Duration(instant), price, time.Duration(Minute))
 	} else {
-		b.buckets[u].Insert(place, time.Duration(instant), price, time.Duration(minute))
+		b.buckets[u].Insert(place, time.Duration(instant), price, time.Duration(Minute))
 	}
 }
 
 // insertPrepaid adds a charge that costs nothing and makes nothing run over, so that the
 // places stay those of the window.
-func (b *Buckets) insertPrepaid(u Unit, place int, instant int64) {
+func (b *buckets) insertPrepaid(u unit, place int, instant int64) {
 	if b.quota.PerMinute[u] > 0 && place >= 0 {
 		b.buckets[u].Insert(place, time.Duration(instant), 0, bottomless)
 	}
@@ -297,18 +298,18 @@ func (b *Buckets) insertPrepaid(u Unit, place int, instant int64) {
 
 // Drop follows the oldest requests and tokens out of the window. The buckets keep the remaining
 // effect of their charges.
-func (b *Buckets) Drop(requests, tokens int) {
+func (b *buckets) Drop(requests, tokens int) {
 	if b == nil {
 		return
 	}
 	priced := min(b.pricedRequests, requests)
 	b.pricedRequests -= priced
-	if b.quota.PerMinute[Requests] > 0 {
-		b.buckets[Requests].Drop(requests - priced)
+	if b.quota.PerMinute[unitRequests] > 0 {
+		b.buckets[unitRequests].Drop(requests - priced)
 	}
 	priced = min(b.pricedTokens, tokens)
 	b.pricedTokens -= priced
-	for u := AllTokens; u < Units; u++ {
+	for u := unitTokens; u < unitCount; u++ {
 		if b.quota.PerMinute[u] > 0 {
 			b.buckets[u].Drop(tokens - priced)
 		}

@@ -1,4 +1,4 @@
-package pace
+package account
 
 import (
 	"bytes"
@@ -14,37 +14,37 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-// Equivalent mutants of image.go: bounds of instants and bursts, which only keep sums from
+// Equivalent mutants of bucketsimage.go: bounds of instants and bursts, which only keep sums from
 // overflowing, off by one.
 
-// life is a window whose changes several Buckets follow, all in the same way.
-type life struct {
-	buckets  []*Buckets
+// bucketsLife is a window whose changes several buckets follow, all in the same way.
+type bucketsLife struct {
+	buckets  []*buckets
 	now      int64
 	requests []int64
-	tokens   []charged
+	tokens   []lifeCharge
 }
 
-type charged struct {
+type lifeCharge struct {
 	at    int64
 	count tokens.Count
 }
 
-func (l *life) Requests() int         { return len(l.requests) }
-func (l *life) RequestAt(i int) int64 { return l.requests[i] }
-func (l *life) Tokens() int           { return len(l.tokens) }
-func (l *life) TokensAt(i int) (int64, tokens.Count) {
+func (l *bucketsLife) Requests() int         { return len(l.requests) }
+func (l *bucketsLife) RequestAt(i int) int64 { return l.requests[i] }
+func (l *bucketsLife) Tokens() int           { return len(l.tokens) }
+func (l *bucketsLife) TokensAt(i int) (int64, tokens.Count) {
 	return l.tokens[i].at, l.tokens[i].count
 }
 
-func (l *life) each(follow func(b *Buckets)) {
+func (l *bucketsLife) each(follow func(b *buckets)) {
 	for _, b := range l.buckets {
 		follow(b)
 	}
 }
 
-func someQuota(random *rand.Rand) Quota {
-	q := Quota{Burst: time.Duration(random.Int64N(int64(time.Minute))), Sharers: random.IntN(4)}
+func someQuota(random *rand.Rand) paceQuota {
+	q := paceQuota{Burst: time.Duration(random.Int64N(int64(time.Minute))), Sharers: random.IntN(4)}
 	for u := range q.PerMinute {
 		if random.IntN(3) > 0 {
 			q.PerMinute[u] = 1 + random.IntN(2000)
@@ -58,26 +58,26 @@ func someCount(random *rand.Rand) tokens.Count {
 }
 
 // step changes the window.
-func (l *life) step(random *rand.Rand) {
+func (l *bucketsLife) step(random *rand.Rand) {
 	l.now += random.Int64N(int64(2 * time.Second))
 	switch what := random.IntN(16); {
 	case what < 6:
 		l.requests = append(l.requests, l.now)
-		c := charged{l.now, someCount(random)}
+		c := lifeCharge{l.now, someCount(random)}
 		l.tokens = append(l.tokens, c)
-		l.each(func(b *Buckets) { b.PushRequest(l.now); b.PushTokens(l.now, c.count) })
+		l.each(func(b *buckets) { b.PushRequest(l.now); b.PushTokens(l.now, c.count) })
 	case what < 8 && len(l.tokens) > 0:
 		i, c := random.IntN(len(l.tokens)), someCount(random)
 		l.tokens[i].count = c
-		l.each(func(b *Buckets) { b.SetTokens(i, l.tokens[i].at, c) })
+		l.each(func(b *buckets) { b.SetTokens(i, l.tokens[i].at, c) })
 	case what == 8 && len(l.requests) > 0:
 		i := random.IntN(len(l.requests))
 		l.requests = slices.Delete(l.requests, i, i+1)
-		l.each(func(b *Buckets) { b.RemoveRequest(i) })
+		l.each(func(b *buckets) { b.RemoveRequest(i) })
 	case what == 9 && len(l.tokens) > 0:
 		i := random.IntN(len(l.tokens))
 		l.tokens = slices.Delete(l.tokens, i, i+1)
-		l.each(func(b *Buckets) { b.RemoveTokens(i) })
+		l.each(func(b *buckets) { b.RemoveTokens(i) })
 	case what < 12:
 		l.insert(random, what == 10)
 	case what == 12:
@@ -85,20 +85,20 @@ func (l *life) step(random *rand.Rand) {
 	case what == 13 && random.IntN(5) == 0:
 		q := someQuota(random)
 		for i, was := range l.buckets {
-			l.buckets[i] = New(q, l.now, minute, l)
+			l.buckets[i] = newBuckets(q, l.now, Minute, l)
 			l.buckets[i].Take(was, l.now, l)
 		}
 	}
 }
 
 // insert has a request and tokens arrive that were sent earlier.
-func (l *life) insert(random *rand.Rand, prepaid bool) {
-	at, c := l.now-random.Int64N(minute), someCount(random)
+func (l *bucketsLife) insert(random *rand.Rand, prepaid bool) {
+	at, c := l.now-random.Int64N(Minute), someCount(random)
 	i, _ := slices.BinarySearch(l.requests, at)
 	l.requests = slices.Insert(l.requests, i, at)
-	k, _ := slices.BinarySearchFunc(l.tokens, at, func(c charged, at int64) int { return cmp.Compare(c.at, at) })
-	l.tokens = slices.Insert(l.tokens, k, charged{at, c})
-	l.each(func(b *Buckets) {
+	k, _ := slices.BinarySearchFunc(l.tokens, at, func(c lifeCharge, at int64) int { return cmp.Compare(c.at, at) })
+	l.tokens = slices.Insert(l.tokens, k, lifeCharge{at, c})
+	l.each(func(b *buckets) {
 		if prepaid {
 			b.InsertPrepaidRequest(i, at)
 			b.InsertPrepaidTokens(k, at)
@@ -110,25 +110,25 @@ func (l *life) insert(random *rand.Rand, prepaid bool) {
 }
 
 // drop drops what is older than a minute, or half of a window of the present.
-func (l *life) drop(random *rand.Rand) {
+func (l *bucketsLife) drop(random *rand.Rand) {
 	n, m := 0, 0
-	for n < len(l.requests) && l.requests[n] < l.now-minute {
+	for n < len(l.requests) && l.requests[n] < l.now-Minute {
 		n++
 	}
-	for m < len(l.tokens) && l.tokens[m].at < l.now-minute {
+	for m < len(l.tokens) && l.tokens[m].at < l.now-Minute {
 		m++
 	}
 	if random.IntN(8) == 0 {
 		n, m = len(l.requests)/2, len(l.tokens)/2
 	}
 	l.requests, l.tokens = l.requests[n:], l.tokens[m:]
-	l.each(func(b *Buckets) { b.Drop(n, m) })
+	l.each(func(b *buckets) { b.Drop(n, m) })
 }
 
 // answers is all that the buckets say.
-func (l *life) answers(b *Buckets) string {
+func (l *bucketsLife) answers(b *buckets) string {
 	var text strings.Builder
-	for u := range Units {
+	for u := range unitCount {
 		fmt.Fprintln(&text, b.Empty(u), b.Opens(u, 1, l.now), b.Opens(u, 500, l.now), b.MostFull(u, 7, l.now))
 	}
 	fmt.Fprintln(&text, b.Of(b.quota), b.Admit(1, tokens.Count{Input: 20, Output: 9}, l.now))
@@ -139,7 +139,7 @@ func (l *life) answers(b *Buckets) string {
 }
 
 // agree compares what all buckets say and are.
-func (l *life) agree(t *testing.T) {
+func (l *bucketsLife) agree(t *testing.T) {
 	t.Helper()
 	first := l.buckets[0]
 	for _, b := range l.buckets[1:] {
@@ -155,10 +155,10 @@ func (l *life) agree(t *testing.T) {
 	}
 }
 
-func readBuckets(t *testing.T, image []byte) *Buckets {
+func bucketsOf(t *testing.T, image []byte) *buckets {
 	t.Helper()
 	r := wire.NewReader(image)
-	b := ReadBuckets(r)
+	b := readBuckets(r)
 	if err := r.End(); err != nil {
 		t.Fatal(err)
 	}
@@ -166,14 +166,14 @@ func readBuckets(t *testing.T, image []byte) *Buckets {
 }
 
 // Buckets that were read go on as those that were written.
-func TestImageGoesOn(t *testing.T) {
+func TestBucketsImageGoesOn(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 30))
-			l := &life{now: random.Int64N(1 << 62)}
-			l.buckets = []*Buckets{New(someQuota(random), l.now, minute, l), nil}
+			l := &bucketsLife{now: random.Int64N(1 << 62)}
+			l.buckets = []*buckets{newBuckets(someQuota(random), l.now, Minute, l), nil}
 			for range 10 {
-				l.buckets[1] = readBuckets(t, l.buckets[0].AppendImage(nil))
+				l.buckets[1] = bucketsOf(t, l.buckets[0].AppendImage(nil))
 				for range random.IntN(60) {
 					l.agree(t)
 					l.step(random)
@@ -184,17 +184,17 @@ func TestImageGoesOn(t *testing.T) {
 	}
 }
 
-func TestImageOfNil(t *testing.T) {
-	var none *Buckets
-	if b := readBuckets(t, none.AppendImage(nil)); b != nil || !b.Fits(1, 2) {
+func TestBucketsImageOfNil(t *testing.T) {
+	var none *buckets
+	if b := bucketsOf(t, none.AppendImage(nil)); b != nil || !b.Fits(1, 2) {
 		t.Errorf("nil is read as %+v", b)
 	}
 }
 
 // The memory that dropped charges had is not in the image, nor is it read.
-func TestImageIsOfWhatIsLeft(t *testing.T) {
-	l := &life{}
-	b := New(Quota{PerMinute: [Units]int{100_000, 100_000}, Burst: time.Second}, 0, minute, l)
+func TestBucketsImageIsOfWhatIsLeft(t *testing.T) {
+	l := &bucketsLife{}
+	b := newBuckets(paceQuota{PerMinute: [unitCount]int{100_000, 100_000}, Burst: time.Second}, 0, Minute, l)
 	for i := range int64(1000) {
 		b.PushRequest(i * 1e6)
 		b.PushTokens(i*1e6, tokens.Count{Input: 1})
@@ -209,44 +209,44 @@ func TestImageIsOfWhatIsLeft(t *testing.T) {
 }
 
 func TestReadBucketsRefuses(t *testing.T) {
-	l := &life{requests: []int64{10}, tokens: []charged{{10, tokens.Count{}}}}
-	limits := [Units]int{Requests: 60, AllTokens: 60, InputTokens: 60}
-	valid := New(Quota{PerMinute: limits}, 20, minute, l)
+	l := &bucketsLife{requests: []int64{10}, tokens: []lifeCharge{{10, tokens.Count{}}}}
+	limits := [unitCount]int{unitRequests: 60, unitTokens: 60, unitInput: 60}
+	valid := newBuckets(paceQuota{PerMinute: limits}, 20, Minute, l)
 	for _, tt := range []struct {
 		name, want string
-		change     func(b *Buckets)
+		change     func(b *buckets)
 	}{
-		{"nothing", "", func(*Buckets) {}},
-		{"a negative burst", "number out of range", func(b *Buckets) { b.quota.Burst = -1 }},
-		{"negative sharers", "number out of range", func(b *Buckets) { b.quota.Sharers = -1 }},
-		{"negative places", "number out of range", func(b *Buckets) { b.pricedTokens = -1 }},
-		{"a carry of a whole price", "number out of range", func(b *Buckets) { b.buckets[Requests].carry = 60 }},
-		{"a carry without a limit", "number out of range", func(b *Buckets) { b.buckets[OutputTokens].carry = 1 }},
-		{"a bucket of no time", "number out of range", func(b *Buckets) { b.buckets[OutputTokens].Reset(1<<62 + 1) }},
-		{"an instant of no time", "number out of range", func(b *Buckets) { b.buckets[Requests].Set(0, 1<<62+1, 0, time.Minute) }},
-		{"instants out of order", "number out of range", func(b *Buckets) { b.PushRequest(9) }},
-		{"a cost of more than a minute", "number out of range", func(b *Buckets) { b.buckets[Requests].Push(10, time.Hour, time.Hour) }},
-		{"tokens that are prepaid in part", "prepaid in part", func(b *Buckets) { b.buckets[InputTokens].Set(0, 10, 0, bottomless) }},
-		{"tokens that are not all prepaid", "prepaid in part", func(b *Buckets) { b.buckets[AllTokens].Set(0, 10, 0, bottomless) }},
+		{"nothing", "", func(*buckets) {}},
+		{"a negative burst", "number out of range", func(b *buckets) { b.quota.Burst = -1 }},
+		{"negative sharers", "number out of range", func(b *buckets) { b.quota.Sharers = -1 }},
+		{"negative places", "number out of range", func(b *buckets) { b.pricedTokens = -1 }},
+		{"a carry of a whole price", "number out of range", func(b *buckets) { b.buckets[unitRequests].carry = 60 }},
+		{"a carry without a limit", "number out of range", func(b *buckets) { b.buckets[unitOutput].carry = 1 }},
+		{"a bucket of no time", "number out of range", func(b *buckets) { b.buckets[unitOutput].Reset(1<<62 + 1) }},
+		{"an instant of no time", "number out of range", func(b *buckets) { b.buckets[unitRequests].Set(0, 1<<62+1, 0, time.Minute) }},
+		{"instants out of order", "number out of range", func(b *buckets) { b.PushRequest(9) }},
+		{"a cost of more than a minute", "number out of range", func(b *buckets) { b.buckets[unitRequests].Push(10, time.Hour, time.Hour) }},
+		{"tokens that are prepaid in part", "prepaid in part", func(b *buckets) { b.buckets[unitInput].Set(0, 10, 0, bottomless) }},
+		{"tokens that are not all prepaid", "prepaid in part", func(b *buckets) { b.buckets[unitTokens].Set(0, 10, 0, bottomless) }},
 	} {
-		b := readBuckets(t, valid.AppendImage(nil))
+		b := bucketsOf(t, valid.AppendImage(nil))
 		tt.change(b)
 		r := wire.NewReader(b.AppendImage(nil))
-		got := ReadBuckets(r)
+		got := readBuckets(r)
 		if err := fmt.Sprint(r.End()); (got == nil) != (tt.want != "") || tt.want != "" && !strings.Contains(err, tt.want) {
 			t.Errorf("%s: %v, %s, want %q", tt.name, got, err, tt.want)
 		}
 	}
 }
 
-func TestFits(t *testing.T) {
-	l := &life{requests: []int64{1, 2}, tokens: []charged{{1, tokens.Count{}}}}
-	limited := New(Quota{PerMinute: [Units]int{Requests: 60, OutputTokens: 60}}, 9, minute, l)
-	taken := New(Quota{PerMinute: [Units]int{Requests: 60}}, 9, minute, l)
+func TestBucketsFit(t *testing.T) {
+	l := &bucketsLife{requests: []int64{1, 2}, tokens: []lifeCharge{{1, tokens.Count{}}}}
+	limited := newBuckets(paceQuota{PerMinute: [unitCount]int{unitRequests: 60, unitOutput: 60}}, 9, Minute, l)
+	taken := newBuckets(paceQuota{PerMinute: [unitCount]int{unitRequests: 60}}, 9, Minute, l)
 	taken.Take(limited, 9, l)
 	for _, tt := range []struct {
 		name             string
-		b                *Buckets
+		b                *buckets
 		requests, tokens int
 		want             bool
 	}{
@@ -269,8 +269,8 @@ func TestFits(t *testing.T) {
 func FuzzReadBuckets(f *testing.F) {
 	random := rand.New(rand.NewPCG(3, 30))
 	for range 20 {
-		l := &life{}
-		l.buckets = []*Buckets{New(someQuota(random), 0, minute, l)}
+		l := &bucketsLife{}
+		l.buckets = []*buckets{newBuckets(someQuota(random), 0, Minute, l)}
 		for range 20 {
 			l.step(random)
 		}
@@ -278,7 +278,7 @@ func FuzzReadBuckets(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, image []byte, seed uint64) {
 		r := wire.NewReader(image)
-		b := ReadBuckets(r)
+		b := readBuckets(r)
 		if r.End() != nil {
 			return
 		}
@@ -288,14 +288,14 @@ func FuzzReadBuckets(f *testing.F) {
 		if b == nil || b.pricedRequests > 100 || b.pricedTokens > 100 {
 			return
 		}
-		l := &life{buckets: []*Buckets{b, readBuckets(t, image)}, now: int64(b.buckets[Requests].Empty())}
+		l := &bucketsLife{buckets: []*buckets{b, bucketsOf(t, image)}, now: int64(b.buckets[unitRequests].Empty())}
 		l.requests = make([]int64, b.pricedRequests)
-		for _, u := range b.limited(Requests, AllTokens) {
+		for _, u := range b.limited(unitRequests, unitTokens) {
 			l.requests = slices.Concat(l.requests, make([]int64, b.buckets[u].Len()))
 		}
-		l.tokens = make([]charged, b.pricedTokens)
-		if limited := b.limited(AllTokens, Units); len(limited) > 0 {
-			l.tokens = slices.Concat(l.tokens, make([]charged, b.buckets[limited[0]].Len()))
+		l.tokens = make([]lifeCharge, b.pricedTokens)
+		if limited := b.limited(unitTokens, unitCount); len(limited) > 0 {
+			l.tokens = slices.Concat(l.tokens, make([]lifeCharge, b.buckets[limited[0]].Len()))
 		}
 		random := rand.New(rand.NewPCG(seed, 0))
 		for range 50 {

@@ -1,11 +1,11 @@
-package pace
+package account
 
 import (
 	"slices"
 	"time"
 )
 
-// Backlog is the account of a leaky bucket whose charges may still change: the cost of a
+// backlog is the account of a leaky bucket whose charges may still change: the cost of a
 // call is an estimate until the call has ended, and the instant at which it counts may be
 // learned later. A charge that is corrected, moved or taken back leaves the bucket exactly
 // as if it had been right from the start. The limiters of package limit forget a charge as
@@ -20,25 +20,25 @@ import (
 // Set, Insert, Remove and Drop panic for a place that does not exist. The caller keeps the
 // charges in the order of time.
 //
-// The zero Backlog is empty, and always was. A Backlog is not safe for concurrent use.
-type Backlog struct {
+// The zero backlog is empty, and always was. A backlog is not safe for concurrent use.
+type backlog struct {
 	empty  time.Duration // when the bucket will have drained
 	before time.Duration // the same without the live charges
 	begun  bool          // if not, both are the beginning of time
 
 	// levels[0][head:] are the live charges. A node of any other level is a whole run of
-	// fan nodes of the level below.
+	// drainFan nodes of the level below.
 	levels [][]drain
 	head   int
 }
 
-// fan is how many nodes of a level are one node of the next.
+// drainFan is how many nodes of a level are one node of the next.
 const (
-	fanBits = 4
-	fan     = 1 << fanBits
+	drainFanBits = 4
+	drainFan     = 1 << drainFanBits
 )
 
-// keptCharges is for how many charges a Backlog keeps its memory however few are live.
+// keptCharges is for how many charges a backlog keeps its memory however few are live.
 const keptCharges = 1024
 
 // drain is charges as a function of the instant x at which the bucket would be empty
@@ -57,8 +57,8 @@ func (d drain) of(x time.Duration) time.Duration { return min(max(x+d.add, d.low
 const beginning = time.Duration(-1 << 62)
 
 // Empty returns the instant at which everything charged will have drained. That of a
-// Backlog without any charge lies before all other instants.
-func (b *Backlog) Empty() time.Duration {
+// backlog without any charge lies before all other instants.
+func (b *backlog) Empty() time.Duration {
 	if !b.begun {
 		return beginning
 	}
@@ -66,7 +66,7 @@ func (b *Backlog) Empty() time.Duration {
 }
 
 // Len returns the number of charges that can be changed.
-func (b *Backlog) Len() int {
+func (b *backlog) Len() int {
 	if len(b.levels) == 0 {
 		return 0
 	}
@@ -74,33 +74,33 @@ func (b *Backlog) Len() int {
 }
 
 // Reset forgets all charges, and makes the bucket one that will have drained at empty.
-func (b *Backlog) Reset(empty time.Duration) {
-	*b = Backlog{empty: empty, before: empty, begun: true, levels: b.levels}
+func (b *backlog) Reset(empty time.Duration) {
+	*b = backlog{empty: empty, before: empty, begun: true, levels: b.levels}
 	for k := range b.levels {
 		b.levels[k] = b.levels[k][:0]
 	}
 }
 
-// charge is a charge of cost at an instant, after which the bucket takes at most depth
+// drainOf is a charge of cost at an instant, after which the bucket takes at most depth
 // to drain.
-func charge(at, cost, depth time.Duration) drain {
+func drainOf(at, cost, depth time.Duration) drain {
 	cost = min(max(cost, 0), depth)
 	return drain{cost, at + cost, at + depth}
 }
 
 // Push adds a charge that is not earlier than the others. The bucket takes at most depth to
 // drain: the rest of a charge runs over and is forgotten. A cost below zero counts as zero.
-func (b *Backlog) Push(at, cost, depth time.Duration) {
+func (b *backlog) Push(at, cost, depth time.Duration) {
 	b.begin()
-	d := charge(at, cost, depth)
+	d := drainOf(at, cost, depth)
 	b.empty = d.of(b.empty)
 	b.levels[0] = append(b.levels[0], d)
-	if n := len(b.levels[0]); n%fan == 0 {
-		b.grow(n >> fanBits)
+	if n := len(b.levels[0]); n%drainFan == 0 {
+		b.grow(n >> drainFanBits)
 	}
 }
 
-func (b *Backlog) begin() {
+func (b *backlog) begin() {
 	if !b.begun {
 		b.begun, b.empty, b.before = true, beginning, beginning
 	}
@@ -110,11 +110,11 @@ func (b *Backlog) begin() {
 }
 
 // Set replaces the i-th charge by one of the same place in the order.
-func (b *Backlog) Set(i int, at, cost, depth time.Duration) {
+func (b *backlog) Set(i int, at, cost, depth time.Duration) {
 	i += b.head
-	b.levels[0][i] = charge(at, cost, depth)
+	b.levels[0][i] = drainOf(at, cost, depth)
 	for k := 1; k < len(b.levels); k++ {
-		if i >>= fanBits; i >= len(b.levels[k]) {
+		if i >>= drainFanBits; i >= len(b.levels[k]) {
 			break
 		}
 		b.levels[k][i] = b.run(k, i)
@@ -123,29 +123,29 @@ func (b *Backlog) Set(i int, at, cost, depth time.Duration) {
 }
 
 // Insert adds a charge before the i-th.
-func (b *Backlog) Insert(i int, at, cost, depth time.Duration) {
+func (b *backlog) Insert(i int, at, cost, depth time.Duration) {
 	b.begin()
-	b.levels[0] = slices.Insert(b.levels[0], b.head+i, charge(at, cost, depth))
-	b.grow((b.head + i) >> fanBits)
+	b.levels[0] = slices.Insert(b.levels[0], b.head+i, drainOf(at, cost, depth))
+	b.grow((b.head + i) >> drainFanBits)
 	b.recount()
 }
 
 // Remove takes the i-th charge back.
-func (b *Backlog) Remove(i int) {
+func (b *backlog) Remove(i int) {
 	b.levels[0] = slices.Delete(b.levels[0], b.head+i, b.head+i+1)
-	b.grow((b.head + i) >> fanBits)
+	b.grow((b.head + i) >> drainFanBits)
 	b.recount()
 }
 
 // Before adds a charge before all that can be changed. It cannot be changed itself.
-func (b *Backlog) Before(at, cost, depth time.Duration) {
+func (b *backlog) Before(at, cost, depth time.Duration) {
 	b.begin()
-	b.before = charge(at, cost, depth).of(b.before)
+	b.before = drainOf(at, cost, depth).of(b.before)
 	b.recount()
 }
 
 // Drop makes the n oldest charges final: they still count, and cannot be changed.
-func (b *Backlog) Drop(n int) {
+func (b *backlog) Drop(n int) {
 	if n == 0 {
 		return
 	}
@@ -164,9 +164,9 @@ func (b *Backlog) Drop(n int) {
 }
 
 // grow makes the nodes of all levels anew, from the given one of level 1 on.
-func (b *Backlog) grow(from int) {
+func (b *backlog) grow(from int) {
 	for k := 1; ; k++ {
-		whole := len(b.levels[k-1]) >> fanBits
+		whole := len(b.levels[k-1]) >> drainFanBits
 		if k == len(b.levels) {
 			if whole == 0 {
 				return
@@ -178,13 +178,13 @@ func (b *Backlog) grow(from int) {
 			level = append(level, b.run(k, i))
 		}
 		b.levels[k] = level
-		from >>= fanBits
+		from >>= drainFanBits
 	}
 }
 
 // run returns the i-th node of level k, made of the nodes below it.
-func (b *Backlog) run(k, i int) drain {
-	below := b.levels[k-1][i<<fanBits : (i+1)<<fanBits]
+func (b *backlog) run(k, i int) drain {
+	below := b.levels[k-1][i<<drainFanBits : (i+1)<<drainFanBits]
 	d := below[0]
 	for _, next := range below[1:] {
 		d = d.then(next)
@@ -193,19 +193,19 @@ func (b *Backlog) run(k, i int) drain {
 }
 
 // recount computes empty from all charges.
-func (b *Backlog) recount() {
+func (b *backlog) recount() {
 	b.empty = b.after(b.before, 0, b.head, len(b.levels[0]))
 }
 
 // after returns x after the nodes i to j of level k, j excluded.
-func (b *Backlog) after(x time.Duration, k, i, j int) time.Duration {
+func (b *backlog) after(x time.Duration, k, i, j int) time.Duration {
 	level := b.levels[k]
-	if first, end := (i+fan-1)>>fanBits, j>>fanBits; first < end { // whole runs
-		for ; i < first<<fanBits; i++ {
+	if first, end := (i+drainFan-1)>>drainFanBits, j>>drainFanBits; first < end { // whole runs
+		for ; i < first<<drainFanBits; i++ {
 			x = level[i].of(x)
 		}
 		x = b.after(x, k+1, first, end)
-		i = end << fanBits
+		i = end << drainFanBits
 	}
 	for ; i < j; i++ {
 		x = level[i].of(x)

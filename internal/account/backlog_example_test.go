@@ -1,15 +1,13 @@
-package pace_test
+package account
 
 import (
 	"fmt"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/pace"
 )
 
 // Two calls were charged five seconds each. The first turns out to have cost one.
-func ExampleBacklog() {
-	var b pace.Backlog
+func Example_backlog() {
+	var b backlog
 	b.Push(0, 5*time.Second, time.Minute)
 	b.Push(3*time.Second, 5*time.Second, time.Minute)
 	fmt.Println(b.Empty())

@@ -1,34 +1,32 @@
-package pace
+package account
 
 import (
 	"math/bits"
 	"time"
 )
 
-const minute = int64(time.Minute)
-
 // bottomless is a depth that no bucket is filled to.
 const bottomless = time.Duration(1 << 60)
 
 // price is how long n of a unit take to drain, at most a minute, and the carry after that. Where
 // the quota is divided, each of n is as many as there are sharers.
-func (b *Buckets) price(u Unit, n int, carry uint64) (price time.Duration, rest uint64) {
+func (b *buckets) price(u unit, n int, carry uint64) (price time.Duration, rest uint64) {
 	most := b.quota.PerMinute[u]
 	over, shared := bits.Mul64(uint64(max(n, 0)), uint64(max(b.quota.Sharers, 1)))
 	if over > 0 || shared >= uint64(most) {
-		return time.Duration(minute), carry
+		return time.Duration(Minute), carry
 	}
-	high, low := bits.Mul64(shared, uint64(minute))
+	high, low := bits.Mul64(shared, uint64(Minute))
 	low, over = bits.Add64(low, carry, 0)
 	ns, rest := bits.Div64(high+over, low, uint64(most))
 	return time.Duration(ns), rest
 }
 
 // roundUp is the carry that makes a price one that is rounded up.
-func (b *Buckets) roundUp(u Unit) uint64 { return uint64(b.quota.PerMinute[u]) - 1 }
+func (b *buckets) roundUp(u unit) uint64 { return uint64(b.quota.PerMinute[u]) - 1 }
 
 // carryAt is the carry for the next charge.
-func (b *Buckets) carryAt(u Unit, instant int64) uint64 {
+func (b *buckets) carryAt(u unit, instant int64) uint64 {
 	if int64(b.buckets[u].Empty()) <= instant {
 		return b.roundUp(u)
 	}
@@ -40,8 +38,8 @@ func (b *Buckets) carryAt(u Unit, instant int64) uint64 {
 func rescale(ns int64, was, is int) int64 {
 	high, low := bits.Mul64(uint64(ns), uint64(was))
 	if high >= uint64(is) {
-		return minute
+		return Minute
 	}
 	at, _ := bits.Div64(high, low, uint64(is))
-	return int64(min(at, uint64(minute)))
+	return int64(min(at, uint64(Minute)))
 }

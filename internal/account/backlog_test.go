@@ -1,4 +1,4 @@
-package pace
+package account
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 //   - Drop that moves the charges at every call, or at head == live: BenchmarkBacklog/push.
 //   - In Drop, the eighth off by one, and keptCharges or the eighth met exactly.
 
-// ledger is a Backlog by definition: it keeps every charge ever made.
+// ledger is a backlog by definition: it keeps every charge ever made.
 type ledger struct {
 	empty   time.Duration // before the first charge
 	charges []ledgerCharge
@@ -45,7 +45,7 @@ func TestBacklogIsWhatItsChargesMakeIt(t *testing.T) {
 }
 
 func playBacklog(t *testing.T, random *rand.Rand, steps int) {
-	var b Backlog
+	var b backlog
 	l := ledger{empty: b.Empty()}
 	now := time.Duration(random.Int64N(1 << 40))
 	depth := time.Duration(1 + random.IntN(300))
@@ -97,7 +97,7 @@ func playBacklog(t *testing.T, random *rand.Rand, steps int) {
 }
 
 func TestBacklogPushDoesNotAllocate(t *testing.T) {
-	var b Backlog
+	var b backlog
 	push := func() {
 		b.Push(b.Empty()+1, 1, time.Minute)
 		if b.Len() > 5000 {
@@ -117,7 +117,7 @@ func TestBacklogPushDoesNotAllocate(t *testing.T) {
 
 // A cost near the largest Duration is cut to the depth before anything is summed.
 func TestBacklogCutsTheCostToTheDepth(t *testing.T) {
-	var b Backlog
+	var b backlog
 	for i := range time.Duration(100) {
 		b.Push(i, math.MaxInt64, time.Minute)
 		if got, want := b.Empty(), i+time.Minute; got != want {
@@ -131,9 +131,9 @@ func TestBacklogCutsTheCostToTheDepth(t *testing.T) {
 }
 
 // Memory follows the live charges: dropped ones make room, what a burst took is given back,
-// and a Backlog that fills and drains within keptCharges allocates nothing.
+// and a backlog that fills and drains within keptCharges allocates nothing.
 func TestBacklogMemory(t *testing.T) {
-	var b Backlog
+	var b backlog
 	room := func() int {
 		n := 0
 		for _, level := range b.levels {
@@ -160,12 +160,12 @@ func TestBacklogMemory(t *testing.T) {
 
 	fill(100_000)
 	for k := range b.levels[1:] {
-		if got, want := len(b.levels[k+1]), len(b.levels[k])/fan; got != want {
+		if got, want := len(b.levels[k+1]), len(b.levels[k])/drainFan; got != want {
 			t.Errorf("level %d has %d nodes, want %d", k+1, got, want)
 		}
 	}
-	if top := len(b.levels[len(b.levels)-1]); top == 0 || top >= fan {
-		t.Errorf("%d nodes at the top, want 1 to %d", top, fan-1)
+	if top := len(b.levels[len(b.levels)-1]); top == 0 || top >= drainFan {
+		t.Errorf("%d nodes at the top, want 1 to %d", top, drainFan-1)
 	}
 	b.Drop(b.Len())
 	if got := cap(b.levels[0]); got > keptCharges {
@@ -189,7 +189,7 @@ func FuzzBacklog(f *testing.F) {
 
 func BenchmarkBacklog(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
-		var log Backlog
+		var log backlog
 		now := time.Duration(0)
 		for range n {
 			now += 10

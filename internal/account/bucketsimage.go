@@ -1,4 +1,4 @@
-package pace
+package account
 
 import (
 	"math"
@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// farthest bounds the instants of an image, so that no sum of them and of depths overflows: 146
-	// years on either side of the origin.
-	farthest = time.Duration(1 << 62)
-	// longestBurst bounds Quota.Burst in an image.
+	// farthestCharge bounds the instants of an image, so that no sum of them and of depths
+	// overflows: 146 years on either side of the origin.
+	farthestCharge = time.Duration(1 << 62)
+	// longestBurst bounds paceQuota.Burst in an image.
 	longestBurst = time.Duration(1 << 60)
 )
 
-// AppendImage appends the buckets as bytes from which ReadBuckets makes buckets that behave in the
+// AppendImage appends the buckets as bytes from which readBuckets makes buckets that behave in the
 // same way from then on. The same buckets have the same bytes.
-func (b *Buckets) AppendImage(to []byte) []byte {
+func (b *buckets) AppendImage(to []byte) []byte {
 	if b == nil {
 		return wire.AppendBool(to, false)
 	}
@@ -33,16 +33,16 @@ func (b *Buckets) AppendImage(to []byte) []byte {
 		to = wire.AppendInt(to, int64(b.buckets[u].final()))
 		to = wire.AppendUint(to, b.buckets[u].carry)
 	}
-	to = b.appendCharges(to, b.limited(Requests, AllTokens))
-	return b.appendCharges(to, b.limited(AllTokens, Units))
+	to = b.appendCharges(to, b.limited(unitRequests, unitTokens))
+	return b.appendCharges(to, b.limited(unitTokens, unitCount))
 }
 
-// ReadBuckets reads an image. It returns nil for that of nil Buckets and after an error.
-func ReadBuckets(r *wire.Reader) *Buckets {
+// readBuckets reads an image. It returns nil for that of nil buckets and after an error.
+func readBuckets(r *wire.Reader) *buckets {
 	if !r.Bool() {
 		return nil
 	}
-	b := new(Buckets)
+	b := new(buckets)
 	for u := range b.quota.PerMinute {
 		b.quota.PerMinute[u] = r.Small(math.MinInt, math.MaxInt)
 	}
@@ -51,11 +51,11 @@ func ReadBuckets(r *wire.Reader) *Buckets {
 	b.pricedRequests = int(r.UpTo(math.MaxInt))
 	b.pricedTokens = int(r.UpTo(math.MaxInt))
 	for u := range b.buckets {
-		b.buckets[u].Reset(time.Duration(r.Within(int64(beginning), int64(farthest))))
+		b.buckets[u].Reset(time.Duration(r.Within(int64(beginning), int64(farthestCharge))))
 		b.buckets[u].carry = r.UpTo(uint64(max(b.quota.PerMinute[u]-1, 0)))
 	}
-	b.readCharges(r, b.limited(Requests, AllTokens))
-	b.readCharges(r, b.limited(AllTokens, Units))
+	b.readCharges(r, b.limited(unitRequests, unitTokens))
+	b.readCharges(r, b.limited(unitTokens, unitCount))
 	if r.Err() != nil {
 		return nil
 	}
@@ -64,23 +64,23 @@ func ReadBuckets(r *wire.Reader) *Buckets {
 
 // Fits reports whether the buckets can be those of a window of so many requests and tokens. Places
 // in such a window exist in the buckets; others panic.
-func (b *Buckets) Fits(requests, tokens int) bool {
+func (b *buckets) Fits(requests, tokens int) bool {
 	if b == nil {
 		return true
 	}
-	fits := func(priced, charges int, limited []Unit) bool {
+	fits := func(priced, charges int, limited []unit) bool {
 		if len(limited) == 0 {
 			return priced <= charges
 		}
 		return charges-priced == b.buckets[limited[0]].Len()
 	}
-	return fits(b.pricedRequests, requests, b.limited(Requests, AllTokens)) &&
-		fits(b.pricedTokens, tokens, b.limited(AllTokens, Units))
+	return fits(b.pricedRequests, requests, b.limited(unitRequests, unitTokens)) &&
+		fits(b.pricedTokens, tokens, b.limited(unitTokens, unitCount))
 }
 
 // limited returns which of the units from one on, up to another, are limited. They have the same
 // charges, if at different costs.
-func (b *Buckets) limited(from, to Unit) (units []Unit) {
+func (b *buckets) limited(from, to unit) (units []unit) {
 	for u := from; u < to; u++ {
 		if b.quota.PerMinute[u] > 0 {
 			units = append(units, u)
@@ -91,7 +91,7 @@ func (b *Buckets) limited(from, to Unit) (units []Unit) {
 
 // appendCharges appends the charges of units that have the same: the instant of each, from the
 // second on as the time since the one before, and its costs.
-func (b *Buckets) appendCharges(to []byte, units []Unit) []byte {
+func (b *buckets) appendCharges(to []byte, units []unit) []byte {
 	if len(units) == 0 {
 		return to
 	}
@@ -112,20 +112,20 @@ func (b *Buckets) appendCharges(to []byte, units []Unit) []byte {
 	return to
 }
 
-func (b *Buckets) readCharges(r *wire.Reader, units []Unit) {
+func (b *buckets) readCharges(r *wire.Reader, units []unit) {
 	if len(units) == 0 {
 		return
 	}
 	n := r.Count(math.MaxInt, 1+len(units))
 	for i, at := 0, time.Duration(0); i < n; i++ {
 		if i == 0 {
-			at = time.Duration(r.Within(int64(-farthest), int64(farthest)))
+			at = time.Duration(r.Within(int64(-farthestCharge), int64(farthestCharge)))
 		} else {
-			at += time.Duration(r.UpTo(uint64(farthest - at)))
+			at += time.Duration(r.UpTo(uint64(farthestCharge - at)))
 		}
 		first := uint64(0)
 		for k, u := range units {
-			image := r.UpTo(uint64(minute) + 1)
+			image := r.UpTo(uint64(Minute) + 1)
 			if k == 0 {
 				first = image
 			} else if (image == 0) != (first == 0) {
@@ -140,7 +140,7 @@ func (b *Buckets) readCharges(r *wire.Reader, units []Unit) {
 }
 
 // final returns when the bucket would have drained without the charges that can be changed.
-func (b *Backlog) final() time.Duration {
+func (b *backlog) final() time.Duration {
 	if !b.begun {
 		return beginning
 	}
@@ -148,7 +148,7 @@ func (b *Backlog) final() time.Duration {
 }
 
 // charged returns the i-th charge.
-func (b *Backlog) charged(i int) drain { return b.levels[0][b.head+i] }
+func (b *backlog) charged(i int) drain { return b.levels[0][b.head+i] }
 
 func (d drain) at() time.Duration { return d.low - d.add }
 
@@ -161,10 +161,10 @@ func (d drain) image() uint64 {
 	return uint64(d.add) + 1
 }
 
-func (b *Backlog) pushImage(at time.Duration, image uint64) {
+func (b *backlog) pushImage(at time.Duration, image uint64) {
 	if image == 0 {
 		b.Push(at, 0, bottomless)
 		return
 	}
-	b.Push(at, time.Duration(image-1), time.Duration(minute))
+	b.Push(at, time.Duration(image-1), time.Duration(Minute))
 }
