@@ -21,12 +21,13 @@ func (rl *RateLimiter) A() bool { return rl.shared == nil }
 func (rl RateLimiter) B() bool  { return nil != rl.shared && rl.other != nil }
 func RateLimiterC()             {}
 `)},
-		"a_windows.go":             {Data: []byte("package p\n\nfunc (*shared) x() {}\n")},
+		"a_windows.go":             {Data: []byte("package p\nimport `x/go-ratelimit/internal/a`\nfunc (*shared) x() {}\n")},
 		"a_linux.go":               {Data: []byte("package p\n\nfunc (*shared) x() {}\n\nfunc (*shared) y() {}\n")},
 		"a_test.go":                {Data: []byte("package p\n\nfunc (*shared) z() {}\n" + function(100))},
-		"b_test.go":                {Data: []byte("package p\n")},
+		"b_test.go":                {Data: []byte("package p; import `x/go-ratelimit/internal/b`\n")},
 		"c_test.go":                {Data: []byte("package p\n\n\n")},
 		"limit/a.go":               {Data: []byte("package limit\n" + function(10))},
+		"internal/a/a.go":          {Data: []byte("package a\nimport \"x/go-ratelimit/internal/c\"\nimport \"x/go-ratelimit/limit\"\n")},
 		"internal/a/a_test.go":     {Data: []byte("package a\n" + function(150))},
 		"internal/bench/go.mod":    {},
 		"internal/bench/a.go":      {Data: []byte("package bench\n" + function(900))},
@@ -48,6 +49,7 @@ func TestCount(t *testing.T) {
 	}
 	want := []int{
 		3, 8 + 3 + 5, 13, 10, // files and lines of the root, lines of the largest file and function
+		2,       // packages that the root links
 		2, 2, 2, // methods of RateLimiter and shared, comparisons
 		153, 3, // lines of the largest test file and of the median one
 	}

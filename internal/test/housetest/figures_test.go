@@ -12,6 +12,7 @@ import (
 	"go/ast"
 	"go/token"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ const (
 	maxRootLines     = 8700 // lines of these files together
 	maxFileLines     = 400  // lines of a file of the module, tests excepted
 	maxFunctionLines = 60   // lines of a function in the module, tests excepted
+	maxLinked        = 25   // packages under internal/ that a program links with the root
 
 	maxLimiterMethods = 180 // methods of RateLimiter
 	maxSharedMethods  = 40  // methods of shared: what a shared limiter does in another way
@@ -118,6 +120,7 @@ func count(sources []source) []figure {
 	}
 	return []figure{
 		files, lines, file, longestFunction(sources),
+		{name: "packages under internal/ that the root links", have: linked(sources), max: maxLinked},
 		{name: "methods of RateLimiter", have: methods(sources, "RateLimiter"), max: maxLimiterMethods},
 		{name: "methods of shared", have: methods(sources, "shared"), max: maxSharedMethods},
 		sharedTests, tests, median,
@@ -147,6 +150,31 @@ func longestFunction(sources []source) figure {
 		}
 	}
 	return f
+}
+
+// linked counts the packages under internal/ that the root imports, itself or by others, on some
+// platform.
+func linked(sources []source) (n int) {
+	folders := map[string]bool{".": true}
+	for known := 0; known < len(folders); {
+		known = len(folders)
+		for _, s := range sources {
+			if s.nested || s.test() || !folders[path.Dir(s.name)] {
+				continue
+			}
+			for _, spec := range s.file.Imports {
+				if _, folder, own := strings.Cut(strings.Trim(spec.Path.Value, "`\""), "/go-ratelimit/"); own {
+					folders[folder] = true
+				}
+			}
+		}
+	}
+	for folder := range folders {
+		if strings.HasPrefix(folder, "internal/") {
+			n++
+		}
+	}
+	return n
 }
 
 // methods counts the methods that the root declares on a type. One that is declared anew for each
