@@ -7,26 +7,29 @@ import "time"
 // so ring has to check that the alarm is still set, and the time.
 type alarm struct {
 	ring  func()
-	timer *time.Timer // nil until it is first set
+	timer *time.Timer // nil until it is first needed
 	set   bool
 }
 
 // start sets the alarm, again if it was set.
 func (a *alarm) start(after time.Duration) {
 	a.set = true
-	if a.timer == nil {
+	switch {
+	case after <= 0: // the race detector of Go 1.26 crashes now and then on such a timer in a bubble
+		go a.ring()
+	case a.timer == nil:
 		a.timer = time.AfterFunc(after, a.ring)
-	} else {
+	default:
 		a.timer.Reset(after)
 	}
 }
 
 // stop turns the alarm off.
 func (a *alarm) stop() {
-	if a.set {
-		a.set = false
+	if a.set && a.timer != nil {
 		a.timer.Stop()
 	}
+	a.set = false
 }
 
 // timeLeft returns how long it takes until delay has passed since the last event or, if
