@@ -4,10 +4,8 @@ import (
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -60,7 +58,7 @@ func (rl *RateLimiter) Audit() Audit {
 	defer rl.mu.RUnlock()
 	a := Audit{Models: make(map[string]AuditEntry), Pools: make(map[string]AuditEntry), Classes: make(map[string]AuditEntry)}
 	var all, classed tally.Sums
-	for name, is := range rl.audits.counted {
+	for name, is := range rl.ledger.Models {
 		if pool, ok := state.PoolOf(name); ok {
 			a.Pools[pool] = auditEntryOf(is)
 			continue
@@ -68,7 +66,7 @@ func (rl *RateLimiter) Audit() Audit {
 		a.Models[name] = auditEntryOf(is)
 		all.Plus(is)
 	}
-	for class, is := range rl.audits.classes {
+	for class, is := range rl.ledger.Classes {
 		a.Classes[class] = auditEntryOf(is)
 		classed.Plus(is)
 	}
@@ -77,21 +75,9 @@ func (rl *RateLimiter) Audit() Audit {
 	return a
 }
 
-// audits is what Audit adds up. RateLimiter.mu guards it.
-type audits struct {
-	counted tally.Book // by counted name
-	classes tally.Book // but for the calls without a class, which are the rest
-
-	estimates map[string]*tally.Estimates // by counted name, of those that have an entry of their own
-}
-
-// mostClasses bounds the classes of which sums are kept, however often SetClasses has others.
-const mostClasses = 1000
-
 // counted is what this process counts beside an account.
 type counted struct {
-	audit     *tally.Sums      // what Audit adds up; nil before the first charge
-	estimates *tally.Estimates // against what the calls used; nil before the first
+	noted tally.Noted // of what Audit adds up
 
 	provider   Provider // of the model, as of
 	providedAt int      // this change of what tells it: see teller.providerLocked
@@ -112,103 +98,16 @@ func auditEntryOf(a *tally.Sums) AuditEntry {
 	}
 }
 
-// auditNamedLocked returns the sums of a counted name.
-func (rl *RateLimiter) auditNamedLocked(name string) *tally.Sums {
-	room := len(rl.audits.counted) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.engine.Catalog.IsListed(name)
-	return rl.audits.counted.Of(name, room)
+// audited is what the ledger of a limiter sees of that, with its lock held.
+type audited struct{ *RateLimiter }
+
+// HasRoom implements tally.Host.
+func (rl audited) HasRoom(name string) bool {
+	return len(rl.ledger.Models) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.engine.Catalog.IsListed(name)
 }
 
-// auditOfLocked returns the sums of an account.
-func (rl *RateLimiter) auditOfLocked(a *account.Account) *tally.Sums {
-	is := rl.localLocked(a)
-	if is.audit == nil {
-		is.audit = rl.auditNamedLocked(a.Name)
-	}
-	return is.audit
-}
+// Account implements tally.Host.
+func (rl audited) Account(name string) *account.Account { return rl.engine.Account(name) }
 
-// estimatesOfLocked returns how the estimates of a model were. Those for which Audit has no entry
-// have one in common.
-func (rl *RateLimiter) estimatesOfLocked(a *account.Account) *tally.Estimates {
-	is := rl.localLocked(a)
-	if is.estimates == nil {
-		is.estimates = rl.estimatesNamedLocked(a.Name)
-	}
-	return is.estimates
-}
-
-func (rl *RateLimiter) estimatesNamedLocked(name string) *tally.Estimates {
-	if rl.audits.counted[name] == nil {
-		name = tally.Other
-	}
-	e := rl.audits.estimates[name]
-	if e == nil {
-		e = new(tally.Estimates)
-		if rl.audits.estimates == nil {
-			rl.audits.estimates = make(map[string]*tally.Estimates)
-		}
-		rl.audits.estimates[name] = e
-	}
-	return e
-}
-
-// auditLocked adds a call up: for its model, for each of its pools, and for its class. The model of
-// a call that only pools have counted had no place.
-func (rl *RateLimiter) auditLocked(c *account.Call, add func(*tally.Sums)) {
-	counts := false
-	for i := range c.Charges {
-		if a := c.Charges[i].Account(); a != nil {
-			add(rl.auditOfLocked(a))
-			counts = true
-		}
-	}
-	if !counts {
-		return
-	}
-	if c.Model == nil {
-		add(rl.auditNamedLocked(tally.Other))
-	}
-	if c.Class != "" {
-		add(rl.audits.classes.Of(c.Class, len(rl.audits.classes) < mostClasses))
-	}
-}
-
-// auditReservedLocked adds up a call that was admitted. One of a class that is not in
-// Config.Classes now is of none, also if it is there when the call ends.
-func (rl *RateLimiter) auditReservedLocked(c *account.Call) {
-	if c.Class != "" {
-		c.Class = rl.knownClassRLocked(c.Class)
-	}
-	if a := c.Alone(); a != nil { // nearly each call
-		rl.auditOfLocked(a).Reserved.Add(c.Tokens, c.Most)
-		return
-	}
-	rl.auditLocked(c, func(a *tally.Sums) { a.Reserved.Add(c.Tokens, c.Most) })
-}
-
-// auditEndedLocked adds up a call that ends.
-func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used tokens.Count) {
-	if a := c.Alone(); a != nil {
-		rl.auditOfLocked(a).End(c, how, used)
-	} else {
-		rl.auditLocked(c, func(a *tally.Sums) { a.End(c, how, used) })
-	}
-	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
-	// but those of its models.
-	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
-		rl.estimatesOfLocked(c.Model).Add(c.Tokens.Total(), used.Total())
-	}
-}
-
-// auditRecordedLocked adds up a call that was not reserved. counted reports whether its model had a
-// place.
-func (rl *RateLimiter) auditRecordedLocked(t *engine.Target, counted bool, used tokens.Count, cost money.Amount) {
-	if a := rl.engine.Account(t.Counted); a != nil && counted {
-		rl.auditOfLocked(a).Recorded.Add(used, cost)
-	} else {
-		rl.auditNamedLocked(t.Counted).Recorded.Add(used, cost)
-	}
-	for _, pool := range t.Pools {
-		rl.auditOfLocked(pool).Recorded.Add(used, cost)
-	}
-}
+// Noted implements tally.Host.
+func (rl audited) Noted(a *account.Account) *tally.Noted { return &rl.localLocked(a).noted }

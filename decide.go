@@ -269,7 +269,7 @@ func (rl *RateLimiter) askRLocked(req *Request, t *engine.Target) engine.Request
 func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
 	r.Tokens = tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
 	if rl.pricing != nil {
-		r.Most, r.Priced = rl.mostRLocked(&r.Target, r.Tokens, req.BilledOutput)
+		r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, req.BilledOutput)
 	}
 	if r.Account.Has(account.Unknown) {
 		rl.judgeUnknownRLocked(r)

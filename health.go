@@ -118,7 +118,7 @@ func (rl *RateLimiter) Err() error {
 // warnTalliesLocked warns of refusals and estimates. It lets others in now and then.
 func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
 	work := chores.NewWorker(&rl.mu, &rl.clock)
-	for name, e := range rl.audits.estimates {
+	for name, e := range rl.ledger.Estimates {
 		if e.Off() && name != tally.Other {
 			w.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
 		}

@@ -79,7 +79,7 @@ func (rl *RateLimiter) repriceLocked() {
 	for w, option := range rl.engine.Queue {
 		for i := range option.Requests {
 			r := &option.Requests[i]
-			r.Most, r.Priced = rl.mostRLocked(&r.Target, r.Tokens, w.Local.(*waiter).billedOutput(r.Asked))
+			r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, w.Local.(*waiter).billedOutput(r.Asked))
 		}
 	}
 }

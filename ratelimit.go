@@ -142,8 +142,8 @@ type RateLimiter struct {
 	classed  atomic.Bool              // there are any; for those who have no lock
 	charged  [1]*account.Call         // room for the calls of one request
 	unused   unusedReservations       // that were not handed out yet
-	audits   audits
-	pricing  *catalog.Prices // Config.Prices and SetPrice; nil where no money is counted
+	ledger   tally.Ledger             // what Audit tells
+	pricing  *catalog.Prices          // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int    // how often quotas changed
 	sayer        string // Event.By, while something is said of quotas
@@ -234,9 +234,9 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 	rl.mu.Lock()
 	now, t := rl.enterLocked(model)
 	rl.meetLocked(&t)
-	cost := rl.costRLocked(&t, used, bill)
+	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
-	rl.auditRecordedLocked(&t, counted, used, cost)
+	rl.ledger.Recorded(audited{rl}, t.Counted, counted, t.Pools, used, cost)
 	rl.changedLocked(now.Instant)
 	rl.leaveLocked(now)
 	rl.mu.Unlock()

@@ -109,7 +109,10 @@ func (rl *RateLimiter) reservationLocked(c *account.Call, watched bool) *Reserva
 	}
 	made := rl.unused.newLocked(watched)
 	made.home, made.call, made.serial, made.model, made.at = rl, c, c.Serial, c.Asked, c.At.Instant
-	rl.auditReservedLocked(c)
+	if c.Class != "" { // one that is not in Config.Classes now is none, also if it is there when the call ends
+		c.Class = rl.knownClassRLocked(c.Class)
+	}
+	rl.ledger.Reserved(audited{rl}, c)
 	rl.changedLocked(c.At.Instant)
 	return made
 }

@@ -6,7 +6,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -121,7 +120,7 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 
 // endedLocked adds up a call that ends, and returns the event that tells of it.
 func (rl *RateLimiter) endedLocked(c *account.Call, how account.How, used tokens.Count, now account.Now) *telling {
-	rl.auditEndedLocked(c, how, used)
+	rl.ledger.Ended(audited{rl}, c, how, used)
 	if rl.teller == nil {
 		return nil
 	}
@@ -158,36 +157,11 @@ func (r *Reservation) Arrived(at time.Time) {
 	rl.leaveLocked(now)
 }
 
-// billed returns what is billed of a usage: what the caller says, or the usage as it is.
-func billed(used tokens.Count, said *money.Usage) money.Usage {
-	if said != nil {
-		return *said
-	}
-	return money.Usage{Input: used.Input, Output: used.Output}
-}
-
-// costOfRLocked returns what a call did cost.
+// costOfRLocked returns what a call has cost.
 func (rl *RateLimiter) costOfRLocked(c *account.Call, used tokens.Count, bill *money.Usage) money.Amount {
 	name := rl.nameRLocked(c.Asked)
 	if c.Model != nil {
 		name = c.Model.Name
 	}
-	price, _ := rl.pricing.Find(&rl.naming, name, c.Asked)
-	return price.Cost(billed(used, bill))
-}
-
-// costRLocked returns what a call has cost that was not reserved.
-func (rl *RateLimiter) costRLocked(t *engine.Target, used tokens.Count, bill *money.Usage) money.Amount {
-	if rl.pricing == nil {
-		return 0
-	}
-	price, _ := rl.pricing.Find(&rl.naming, t.Counted, t.Asked)
-	return price.Cost(billed(used, bill))
-}
-
-// mostRLocked returns the most that a request can cost, and whether that is known.
-func (rl *RateLimiter) mostRLocked(t *engine.Target, c tokens.Count, billedOutput int) (most money.Amount, priced bool) {
-	cost := state.Cost{Requests: 1, Count: c, Billed: billedOutput}
-	rl.pricing.Most(&rl.naming, &cost, t.Counted, t.Asked)
-	return cost.Money, cost.Priced
+	return rl.pricing.Cost(&rl.naming, name, c.Asked, used, bill)
 }

@@ -57,7 +57,7 @@ func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
 	_, t := rl.enterLocked(model)
 	closed := rl.closed
 	rl.meetLocked(&t)
-	cost := rl.costRLocked(&t, used, bill)
+	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
 	rl.mu.Unlock()
 	if closed {
 		return
@@ -69,7 +69,7 @@ func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
 	}
 	rl.mu.Lock()
 	_, t = rl.enterLocked(model)
-	rl.auditRecordedLocked(&t, o.Done, used, cost)
+	rl.ledger.Recorded(audited{rl}, t.Counted, o.Done, t.Pools, used, cost)
 	rl.mu.Unlock()
 	rl.teller.recorded(model, used, cost)
 }

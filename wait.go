@@ -140,7 +140,7 @@ func (rl *RateLimiter) leave(of *lines.Waiter) {
 	w := of.Local.(*waiter)
 	for _, r := range w.reservations {
 		if c := r.liveRLocked(); c != nil {
-			rl.auditEndedLocked(c, account.Cancelled, c.Tokens)
+			rl.ledger.Ended(audited{rl}, c, account.Cancelled, c.Tokens)
 			r.call = nil
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"maps"
 	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Prices are those of models; no Catalog knows them, as they are each process's own. The zero value
-// has none. Find and Most are safe for concurrent use while nothing is set.
+// has none. Find, Most and Cost are safe for concurrent use while nothing is set.
 type Prices struct {
 	prices map[string]money.Price // by names as callers use them, counted names, and patterns
 	index  *PatternIndex          // the patterns
@@ -60,9 +60,22 @@ func (p *Prices) Find(naming *Names, name, model string) (price money.Price, ok 
 	return price, ok
 }
 
-// Most fills in the most that a call of a model can cost.
-func (p *Prices) Most(naming *Names, c *state.Cost, name, model string) {
+// Most returns the most that a call of a model can cost, which may be billed for more output than
+// its estimate has, and whether that is known.
+func (p *Prices) Most(naming *Names, name, model string, c tokens.Count, billedOutput int) (most money.Amount, priced bool) {
 	price, ok := p.Find(naming, name, model)
-	c.Priced = ok || p.free
-	c.Money = price.MaxCost(c.Input, max(c.Output, c.Billed))
+	return price.MaxCost(c.Input, max(c.Output, billedOutput)), ok || p.free
+}
+
+// Cost returns what a call of a model has cost: of what its caller says that is billed or, where
+// that is nil, of the usage as it is. Without prices it is 0.
+func (p *Prices) Cost(naming *Names, name, model string, used tokens.Count, billed *money.Usage) money.Amount {
+	if p == nil {
+		return 0
+	}
+	price, _ := p.Find(naming, name, model)
+	if billed == nil {
+		billed = &money.Usage{Input: used.Input, Output: used.Output}
+	}
+	return price.Cost(*billed)
 }

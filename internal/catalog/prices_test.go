@@ -3,7 +3,6 @@ package catalog
 import (
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -40,19 +39,19 @@ func TestPricesMost(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		free   bool
-		cost   state.Cost
+		count  tokens.Count
+		billed int
 		money  money.Amount
 		priced bool
 	}{
-		{"m", false, state.Cost{Count: tokens.Count{Input: 1_000_000, Output: 500_000}}, 2 * money.Dollar, true},
-		{"m", false, state.Cost{Count: tokens.Count{Input: 1_000_000, Output: 500_000}, Billed: 1_000_000}, 3 * money.Dollar, true},
-		{"other", false, state.Cost{Count: tokens.Count{Input: 1}}, 0, false},
-		{"other", true, state.Cost{Count: tokens.Count{Input: 1}}, 0, true},
+		{"m", false, tokens.Count{Input: 1_000_000, Output: 500_000}, 0, 2 * money.Dollar, true},
+		{"m", false, tokens.Count{Input: 1_000_000, Output: 500_000}, 1_000_000, 3 * money.Dollar, true},
+		{"other", false, tokens.Count{Input: 1}, 0, 0, false},
+		{"other", true, tokens.Count{Input: 1}, 0, 0, true},
 	} {
-		got := c.cost
-		NewPrices(price, c.free).Most(&Names{}, &got, c.name, c.name)
-		if got.Money != c.money || got.Priced != c.priced {
-			t.Errorf("Most of %q with %+v: %v, %v, want %v, %v", c.name, c.cost, got.Money, got.Priced, c.money, c.priced)
+		most, priced := NewPrices(price, c.free).Most(&Names{}, c.name, c.name, c.count, c.billed)
+		if most != c.money || priced != c.priced {
+			t.Errorf("Most of %q with %+v, %d billed: %v, %v, want %v, %v", c.name, c.count, c.billed, most, priced, c.money, c.priced)
 		}
 	}
 }

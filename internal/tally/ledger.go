@@ -1,0 +1,123 @@
+package tally
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// mostClasses bounds the classes of which sums are kept, however often there are others.
+const mostClasses = 1000
+
+// Ledger adds up what becomes of the calls of a limiter. The zero value is empty. It is not safe
+// for concurrent use.
+type Ledger struct {
+	Models    Book                  // and pools, by the names under which they are counted
+	Classes   Book                  // but for the calls without a class, which are the rest
+	Estimates map[string]*Estimates // of models, by counted name
+}
+
+// Host is whose calls a ledger adds up.
+type Host interface {
+	// HasRoom reports whether a name that is new has sums of its own.
+	HasRoom(name string) bool
+	// Account returns the account of a counted name; nil for none.
+	Account(name string) *account.Account
+	// Noted returns what the ledger notes beside an account.
+	Noted(a *account.Account) *Noted
+}
+
+// Noted is what a ledger has of an account, so that it looks up no name for a call. The zero value
+// is that of an account without calls.
+type Noted struct {
+	sums      *Sums
+	estimates *Estimates
+}
+
+// Reserved adds a call that was admitted.
+func (l *Ledger) Reserved(h Host, c *account.Call) {
+	if a := c.Alone(); a != nil { // nearly each call
+		l.of(h, a).Reserved.Add(c.Tokens, c.Most)
+		return
+	}
+	l.each(h, c, func(s *Sums) { s.Reserved.Add(c.Tokens, c.Most) })
+}
+
+// Ended adds a call that has ended. used is what it used where it was committed.
+func (l *Ledger) Ended(h Host, c *account.Call, how account.How, used tokens.Count) {
+	if a := c.Alone(); a != nil {
+		l.of(h, a).End(c, how, used)
+	} else {
+		l.each(h, c, func(s *Sums) { s.End(c, how, used) })
+	}
+	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
+	// but those of its models.
+	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
+		l.estimatesOf(h, c.Model).Add(c.Tokens.Total(), used.Total())
+	}
+}
+
+// Recorded adds a call that was not reserved, to its model and its pools. counted reports whether
+// the model had a place.
+func (l *Ledger) Recorded(h Host, name string, counted bool, pools []*account.Account, used tokens.Count, cost money.Amount) {
+	if a := h.Account(name); a != nil && counted {
+		l.of(h, a).Recorded.Add(used, cost)
+	} else {
+		l.named(h, name).Recorded.Add(used, cost)
+	}
+	for _, pool := range pools {
+		l.of(h, pool).Recorded.Add(used, cost)
+	}
+}
+
+// each visits the sums of a call: of its model, of each of its pools, and of its class. The model
+// of a call that only pools have counted had no place.
+func (l *Ledger) each(h Host, c *account.Call, add func(*Sums)) {
+	counts := false
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil {
+			add(l.of(h, a))
+			counts = true
+		}
+	}
+	if !counts {
+		return
+	}
+	if c.Model == nil {
+		add(l.named(h, Other))
+	}
+	if c.Class != "" {
+		add(l.Classes.Of(c.Class, len(l.Classes) < mostClasses))
+	}
+}
+
+// of returns the sums of an account.
+func (l *Ledger) of(h Host, a *account.Account) *Sums {
+	is := h.Noted(a)
+	if is.sums == nil {
+		is.sums = l.named(h, a.Name)
+	}
+	return is.sums
+}
+
+func (l *Ledger) named(h Host, name string) *Sums { return l.Models.Of(name, h.HasRoom(name)) }
+
+// estimatesOf returns how the estimates of a model were. Those without sums of their own have one
+// in common.
+func (l *Ledger) estimatesOf(h Host, a *account.Account) *Estimates {
+	is := h.Noted(a)
+	if is.estimates == nil {
+		name := a.Name
+		if l.Models[name] == nil {
+			name = Other
+		}
+		if l.Estimates[name] == nil {
+			if l.Estimates == nil {
+				l.Estimates = make(map[string]*Estimates)
+			}
+			l.Estimates[name] = new(Estimates)
+		}
+		is.estimates = l.Estimates[name]
+	}
+	return is.estimates
+}
