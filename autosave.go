@@ -6,6 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // AutoPersist says when the limiter writes its state file by itself. The zero value is off.
@@ -32,31 +33,37 @@ func (rl *RateLimiter) startSaver(when AutoPersist) error {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.saver, rl.nextSaveAt = s, math.MinInt64
+	rl.autosave = autosave{s, math.MinInt64}
 	return nil
 }
 
+// autosave is what saves the state by itself. RateLimiter.mu guards it.
+type autosave struct {
+	saver  *chores.Saver // nil without Config.AutoPersist
+	nextAt int64         // from this instant on it is told of changes
+}
+
 // changedLocked notes an unsaved change, as of an instant.
-func (rl *RateLimiter) changedLocked(instant int64) {
-	if instant >= rl.nextSaveAt {
-		rl.tellSaverLocked(instant)
+func (s *autosave) changedLocked(instant int64) {
+	if instant >= s.nextAt {
+		s.tellLocked(instant)
 	}
 }
 
-// tellSaverLocked is apart from changedLocked so that the compiler can inline that, which it
-// cannot where it inlines this one.
+// tellLocked is apart from changedLocked so that the compiler can inline that, which it cannot
+// where it inlines this one.
 //
 //go:noinline
-func (rl *RateLimiter) tellSaverLocked(instant int64) {
-	rl.nextSaveAt = account.Never
-	if rl.saver != nil {
-		rl.nextSaveAt = instant + int64(rl.saver.Changed())
+func (s *autosave) tellLocked(instant int64) {
+	s.nextAt = account.Never
+	if s.saver != nil {
+		s.nextAt = instant + int64(s.saver.Changed())
 	}
 }
 
 // changedNowLocked is changedLocked for callers that have not read the clock.
-func (rl *RateLimiter) changedNowLocked() {
-	if rl.saver != nil {
-		rl.changedLocked(rl.clock.Sync())
+func (s *autosave) changedNowLocked(c *clock.Clock) {
+	if s.saver != nil {
+		s.changedLocked(c.Sync())
 	}
 }

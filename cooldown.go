@@ -61,7 +61,7 @@ func (rl *RateLimiter) cool(model string, c state.Cooldown) {
 		return
 	}
 	if rl.engine.Cool(t.Counted, strings.Clone(model), clock.UnixNano(c.Until), c.Cause, now) {
-		rl.changedNowLocked()
+		rl.autosave.changedNowLocked(&rl.clock)
 	}
 	rl.leaveLocked(now)
 }

@@ -117,7 +117,7 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	}
 	if rl.engine.Report(&t, &report, rl.span(), now) {
 		rl.quotaVersion++
-		rl.changedNowLocked()
+		rl.autosave.changedNowLocked(&rl.clock)
 	}
 	rl.leaveLocked(now)
 }
@@ -192,7 +192,7 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 		return
 	}
 	if rl.engine.Refuse(&t, refusal, now) {
-		rl.changedNowLocked()
+		rl.autosave.changedNowLocked(&rl.clock)
 	}
 	rl.leaveLocked(now)
 }

@@ -21,7 +21,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 		return nil
 	}
 	model := cmp.Or(d.Model, reqs[0].Model) // that of a limiter as a whole names none
-	rl.refusedLocked(rl.nameRLocked(model), now, d)
+	rl.refusals.use(rl.nameRLocked(model), rl.Quotas).refused(now, d)
 	if rl.teller == nil {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 	var e *telling
 	rl.mu.Lock()
 	if limit != nil {
-		rl.refusedLocked(rl.nameRLocked(model), rl.nowLocked(), d)
+		rl.refusals.use(rl.nameRLocked(model), rl.Quotas).refused(rl.nowLocked(), d)
 	}
 	if rl.teller != nil {
 		e = rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), err)

@@ -64,7 +64,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		err = s.persistYAML(rl)
 	}
 	rl.teller.saved(string(system), saveOperation, began, err)
-	rl.saver.End(err)
+	rl.autosave.saver.End(err)
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
@@ -77,9 +77,9 @@ func (s *storage) begin(rl *RateLimiter) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.saves++
-	if rl.saver != nil {
-		rl.saver.Begin()
-		rl.nextSaveAt = math.MinInt64
+	if rl.autosave.saver != nil {
+		rl.autosave.saver.Begin()
+		rl.autosave.nextAt = math.MinInt64
 	}
 }
 

@@ -105,7 +105,7 @@ func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
 	now := rl.nowLocked()
 	rl.adoptQuotasLocked(now)
 	rl.sayLocked(by, now, c, zones...)
-	rl.changedNowLocked()
+	rl.autosave.changedNowLocked(&rl.clock)
 	rl.leaveLocked(now)
 }
 
@@ -216,7 +216,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	now := rl.nowLocked()
 	rl.adoptQuotasLocked(now)
 	rl.addProfileLocked(&profile, now)
-	rl.changedNowLocked()
+	rl.autosave.changedNowLocked(&rl.clock)
 	rl.leaveLocked(now)
 }
 

@@ -66,7 +66,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
@@ -137,20 +136,21 @@ type RateLimiter struct {
 
 	profiled map[string]profiledQuota // the quotas of profiles, by their names in Quotas
 	loaded   []Provider               // whose profiles those are
-	refusals tally.Table[refusals]    // of each model
-	classes  map[string]Class         // Config.Classes; nil for none
-	classed  atomic.Bool              // there are any; for those who have no lock
-	charged  [1]*account.Call         // room for the calls of one request
-	unused   unusedReservations       // that were not handed out yet
-	ledger   tally.Ledger             // what Audit tells
-	pricing  *catalog.Prices          // Config.Prices and SetPrice; nil where no money is counted
+	refusals refusalTable
+	classes  map[string]Class   // Config.Classes; nil for none
+	classed  atomic.Bool        // there are any; for those who have no lock
+	charged  [1]*account.Call   // room for the calls of one request
+	unused   unusedReservations // that were not handed out yet
+	ledger   tally.Ledger       // what Audit tells
+	pricing  *catalog.Prices    // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int    // how often quotas changed
 	sayer        string // Event.By, while something is said of quotas
 	stateVersion int    // how often Reset or Load put another map into State
 	saves        int    // how often Persist began to save the State,
 	saved        int    // and the last time that it succeeded
-	nextSaveAt   int64  // from this instant on the saver is told of changes
+
+	autosave autosave
 
 	closing chan struct{} // closed by Close; nil until it is needed
 	closed  bool
@@ -160,7 +160,6 @@ type RateLimiter struct {
 
 	// These are set by the constructor and guard themselves, or never change.
 	answers tally.Answers // what was learned of the models' answers; it guards itself
-	saver   *chores.Saver // nil without Config.AutoPersist
 	naming  catalog.Names
 	unknown UnknownPolicy       // Config.Unknown
 	tiers   map[Provider]string // Config.Tiers
@@ -237,7 +236,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
 	rl.ledger.Recorded(audited{rl}, t.Counted, counted, t.Pools, used, cost)
-	rl.changedLocked(now.Instant)
+	rl.autosave.changedLocked(now.Instant)
 	rl.leaveLocked(now)
 	rl.mu.Unlock()
 	rl.teller.recorded(model, used, cost)
@@ -258,7 +257,7 @@ func (rl *RateLimiter) Reset(model string) {
 		model = rl.nameRLocked(model)
 		rl.refusals.Forget(model)
 	} else {
-		rl.refusals = tally.Table[refusals]{}
+		rl.refusals = refusalTable{}
 		rl.stateVersion++
 	}
 	if rl.shared != nil {
@@ -268,7 +267,7 @@ func (rl *RateLimiter) Reset(model string) {
 	rl.adoptAllLocked(now)
 	rl.engine.Reset(model, now)
 	rl.teller.pendLocked(rl.teller.thawedLocked())
-	rl.changedNowLocked()
+	rl.autosave.changedNowLocked(&rl.clock)
 	rl.leaveLocked(now)
 }
 
@@ -302,10 +301,10 @@ func (rl *RateLimiter) Close() error {
 	rl.mu.Unlock()
 
 	defer rl.teller.close()
-	rl.saver.Stop()
+	rl.autosave.saver.Stop()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
-	err := rl.saver.Finish(rl.storage.isClosed())
+	err := rl.autosave.saver.Finish(rl.storage.isClosed())
 	rl.reporter.Stop()
 	if rl.shared != nil {
 		err = rl.shared.close()

@@ -12,26 +12,29 @@ type refusals struct {
 	at   int64   // the instant of the last
 }
 
-// refusedLocked notes that a call of a model was refused, which gets no entry in State by it.
-func (rl *RateLimiter) refusedLocked(counted string, now account.Now, d *Decision) {
-	r := rl.useRefusals(counted)
-	if r == nil {
-		return
-	}
-	r.At(now.Instant).Refused++
-	r.at = now.Instant
-	r.last.Code, r.last.Reason, r.last.Pool, r.last.RetryAfter = d.Code, d.Reason, d.Pool, d.RetryAfter
+// refusalTable has the refusals of each model.
+type refusalTable struct{ tally.Table[refusals] }
+
+// use returns the refusals of a model, which gets no entry in State by it; nil where there is no
+// place for them. Models with a quota have one.
+func (t *refusalTable) use(counted string, quotas map[string]ModelQuota) *refusals {
+	return t.Use(counted, len(quotas), func(name string) bool { _, own := quotas[name]; return own })
 }
 
-// admittedLocked notes that a call of a model was admitted, where others admit such calls, too.
-func (rl *RateLimiter) admittedLocked(counted string, now account.Now) {
-	if r := rl.useRefusals(counted); r != nil {
+// refused notes that a call was refused.
+func (r *refusals) refused(now account.Now, d *Decision) {
+	if r != nil {
+		r.At(now.Instant).Refused++
+		r.at = now.Instant
+		r.last.Code, r.last.Reason, r.last.Pool, r.last.RetryAfter = d.Code, d.Reason, d.Pool, d.RetryAfter
+	}
+}
+
+// admitted notes that a call was admitted, where others admit such calls, too.
+func (r *refusals) admitted(now account.Now) {
+	if r != nil {
 		r.At(now.Instant).Admitted++
 	}
-}
-
-func (rl *RateLimiter) useRefusals(counted string) *refusals {
-	return rl.refusals.Use(counted, len(rl.Quotas), func(name string) bool { _, own := rl.Quotas[name]; return own })
 }
 
 // told returns the last refusal; nil for none.

@@ -72,7 +72,7 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	if c != nil {
 		made = rl.reservationLocked(c, r.Account.LimitsSlots() || rl.holdTTL > 0 || limitSlots(r.Pools))
 	} else if !by.tentative {
-		rl.refusedLocked(r.Counted, now, d)
+		rl.refusals.use(r.Counted, rl.Quotas).refused(now, d)
 	}
 	if rl.teller != nil {
 		e = rl.teller.reservedLocked(by, made, d, r.Tokens)
@@ -113,7 +113,7 @@ func (rl *RateLimiter) reservationLocked(c *account.Call, watched bool) *Reserva
 		c.Class = rl.knownClassRLocked(c.Class)
 	}
 	rl.ledger.Reserved(audited{rl}, c)
-	rl.changedLocked(c.At.Instant)
+	rl.autosave.changedLocked(c.At.Instant)
 	return made
 }
 

@@ -59,7 +59,7 @@ func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 // endsAtLocked returns the moment as of which a call is committed: the present one or, where that
 // comes to the same, the last one. Reading the clock takes a tenth of the time of a call.
 func (rl *RateLimiter) endsAtLocked(c *account.Call, used tokens.Count, cost money.Amount) account.Now {
-	if rl.teller == nil && rl.saver == nil && rl.engine.EndsAnytime(c, used, cost) {
+	if rl.teller == nil && rl.autosave.saver == nil && rl.engine.EndsAnytime(c, used, cost) {
 		return rl.engine.Last()
 	}
 	return rl.nowLocked()
@@ -112,7 +112,7 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)
 	if how != account.Committed || used != c.Tokens || cost != c.Most {
-		rl.changedNowLocked()
+		rl.autosave.changedNowLocked(&rl.clock)
 	}
 	rl.engine.Settle(c, how, used, cost, now)
 	return e
@@ -153,7 +153,7 @@ func (r *Reservation) Arrived(at time.Time) {
 	}
 	rl.adoptChargedLocked(c)
 	rl.engine.Arrive(c, now.Instant-age, now)
-	rl.changedLocked(now.Instant)
+	rl.autosave.changedLocked(now.Instant)
 	rl.leaveLocked(now)
 }
 

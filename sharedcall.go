@@ -284,7 +284,7 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 		if c.IsCounted() {
 			s.calls[id] = c
 		}
-		rl.admittedLocked(r.Counted, now)
+		rl.refusals.use(r.Counted, rl.Quotas).admitted(now)
 		rs = append(rs, rl.reservationLocked(c, rl.holdTTL > 0 || c.LimitsSlots()))
 	}
 	return rs

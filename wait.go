@@ -145,6 +145,6 @@ func (rl *RateLimiter) leave(of *lines.Waiter) {
 		}
 	}
 	rl.engine.Leave(of, now)
-	rl.changedNowLocked()
+	rl.autosave.changedNowLocked(&rl.clock)
 	rl.leaveLocked(now)
 }
