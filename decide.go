@@ -241,7 +241,7 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	rl.fillBy(&by, &asking{class: req.Class})
 	var v verdict.Verdict
 	all := rl.engine.Explain(&v, items[:0], &by, asked[:], now)
-	rl.explainRLocked(d, &v, all)
+	d.explain(&v, all)
 	rl.statsRLocked(&d.Stats, t.Account, now)
 	d.Model = req.Model
 }
@@ -256,13 +256,6 @@ func (rl *RateLimiter) by(a asking) (by engine.By) {
 func (rl *RateLimiter) fillBy(by *engine.By, a *asking) {
 	by.Class, by.Flow = a.class, a.flow
 	by.Span, by.HoldTTL, by.MaxQueue = rl.span(), int64(rl.holdTTL), rl.maxQueue
-}
-
-// askRLocked returns what a request asks of the engine.
-func (rl *RateLimiter) askRLocked(req *Request, t *engine.Target) engine.Request {
-	r := engine.Request{Target: *t}
-	rl.askForRLocked(&r, req)
-	return r
 }
 
 // askForRLocked fills in what a request asks of its target.
@@ -280,13 +273,13 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
 
 // fillRLocked makes a verdict a Decision, with the usage of the model that it is on.
 func (rl *RateLimiter) fillRLocked(d *Decision, v *verdict.Verdict, items []verdict.Item, now account.Now) {
-	if of := rl.explainRLocked(d, v, items); of != nil {
+	if of := d.explain(v, items); of != nil {
 		rl.statsRLocked(&d.Stats, of.Account, now)
 	}
 }
 
-// explainRLocked makes a verdict a Decision without the usage, and returns the model that it is on.
-func (rl *RateLimiter) explainRLocked(d *Decision, v *verdict.Verdict, items []verdict.Item) (of *verdict.Item) {
+// explain makes a verdict the Decision, without the usage, and returns the model that it is on.
+func (d *Decision) explain(v *verdict.Verdict, items []verdict.Item) (of *verdict.Item) {
 	d.Allowed, d.Never, d.OverBudget = v.Allowed, v.Never, v.OverBudget
 	d.Code, d.Reason, d.Cause, d.RetryAfter = DecisionCode(v.Code), v.Reason, Cause(v.Cause), v.Retry
 	if len(items) == 0 {

@@ -188,7 +188,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	e.InFlight, e.Waiting, e.WaitingByClass = is.InFlight, is.Waiting, is.WaitingByClass
 	e.CooldownUntil, e.Cause = is.CooldownUntil, is.Cause
 	e.Provider = rl.providerOfRLocked(t.Counted)
-	open := rl.openOfRLocked(a, now)
+	open := openOf(rl.engine, a, rl.span(), now)
 	e.OldestOpen, e.OpenOverMinute = open.oldest, open.overMinute
 	e.Line = rl.lineRLocked(a, now)
 	e.LastRefusal = rl.refusals.Get(t.Counted).told(rl)
@@ -214,7 +214,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	}
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
-	rl.explainRLocked(d, &v, all)
+	d.explain(&v, all)
 	if rl.shared != nil {
 		if refusal := rl.shared.refusesRLocked(); refusal != nil {
 			*d = *refusal
@@ -244,7 +244,7 @@ func (o *quotaOrigins) whole() string {
 // limitsRLocked returns the state of the limits of an account, without those that are unlimited.
 func (rl *RateLimiter) limitsRLocked(a *account.Account, counted string, now account.Now) []LimitState {
 	_, origins := rl.engine.Catalog.Origins(counted)
-	open, reports := rl.openOfRLocked(a, now), reportsOf(a, now)
+	open, reports := openOf(rl.engine, a, rl.span(), now), reportsOf(a, now)
 	limits := make([]LimitState, 0, state.Dimensions)
 	for _, of := range [...]state.Dimension{
 		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
@@ -277,13 +277,13 @@ type openUse struct {
 	overMinute  int
 }
 
-// openOfRLocked looks at all open calls.
-func (rl *RateLimiter) openOfRLocked(a *account.Account, now account.Now) (open openUse) {
+// openOf looks at all open calls.
+func openOf(e *engine.Engine, a *account.Account, span int64, now account.Now) (open openUse) {
 	if a.InFlight == 0 {
 		return open
 	}
-	cut := now.Instant - rl.span()
-	for c := range rl.engine.Calls {
+	cut := now.Instant - span
+	for c := range e.Calls {
 		for i := range c.Charges {
 			charge := &c.Charges[i]
 			if charge.Account() == a {

@@ -81,7 +81,7 @@ func (l loading) takeQuotas() {
 		zones[q.DayZone] = true
 	}
 	for zone := range zones {
-		rl.tellZoneLocked(zone, now)
+		tellZone(rl.engine, zone, now)
 	}
 	rl.engine.LoadPools(l.Pools, now)
 	rl.engine.Catalog.Grow(len(l.Quotas))

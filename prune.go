@@ -29,7 +29,7 @@ func (rl *RateLimiter) nowAtLocked(instant int64) account.Now {
 	}
 	now := account.Now{Instant: instant, Wall: rl.clock.UnixNano(instant)}
 	if !rl.zoned.Holds(now.Wall) {
-		rl.tellZonesLocked(now)
+		rl.zoned = tellZones(rl.engine, now)
 	}
 	return now
 }

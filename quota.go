@@ -116,7 +116,7 @@ func (rl *RateLimiter) sayLocked(by string, now account.Now, c engine.Command, z
 		return
 	}
 	for _, zone := range zones {
-		rl.tellZoneLocked(zone, now)
+		tellZone(rl.engine, zone, now)
 	}
 	rl.sayer = by
 	rl.engine.Do(c, now)

@@ -90,7 +90,7 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 func (rl *RateLimiter) admitLocked(d *Decision, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
 	rl.charged[0] = nil
 	calls, v := rl.engine.Admit(rl.charged[:0], of, asked, now)
-	rl.explainRLocked(d, &v, rl.engine.Items())
+	d.explain(&v, rl.engine.Items())
 	if !v.Allowed {
 		return nil
 	}
@@ -253,7 +253,7 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Rese
 		rl.fillRLocked(&d, &v, rl.engine.Items(), now)
 	default:
 		reservations = rl.reservationsLocked(calls)
-		rl.explainRLocked(&d, &v, rl.engine.Items())
+		d.explain(&v, rl.engine.Items())
 		if d.Model = ""; len(reqs) == 1 {
 			d.Model = reqs[0].Model
 		}
@@ -271,8 +271,8 @@ func (rl *RateLimiter) enterAllLocked(reqs []Request) (now account.Now, asked []
 	now = rl.nowLocked()
 	asked = make([]engine.Request, len(reqs))
 	for i := range reqs {
-		_, t := rl.enterLocked(reqs[i].Model)
-		asked[i] = rl.askRLocked(&reqs[i], &t)
+		_, asked[i].Target = rl.enterLocked(reqs[i].Model)
+		rl.askForRLocked(&asked[i], &reqs[i])
 	}
 	for i := range asked { // what was resolved first may be another account by now
 		asked[i].Target = rl.engine.Resolve(asked[i].Counted, asked[i].Asked)

@@ -93,7 +93,7 @@ func (is *reserving) decidedLocked(o *engine.Outcome, alone bool, now account.No
 	}
 	if !d.Allowed { // by what was known here before
 		*d = Decision{Stats: d.Stats}
-		s.rl.explainRLocked(d, &o.Verdict, s.itemsLocked(&is.option, now))
+		d.explain(&o.Verdict, s.itemsLocked(&is.option, now))
 	}
 	is.made = s.madeLocked(&is.option, o.Calls, alone, now)
 }
@@ -220,7 +220,7 @@ func (s *shared) judgeOne(option *engine.Option, by *caller, req *Request, d *De
 
 func (s *shared) judgeRLocked(option *engine.Option, d *Decision, now account.Now) (ok bool) {
 	items, v := s.rl.engine.Judge(nil, &option.By, option.Requests, now)
-	of := s.rl.explainRLocked(d, &v, items)
+	of := d.explain(&v, items)
 	if len(option.Requests) == 1 {
 		s.rl.statsRLocked(&d.Stats, option.Requests[0].Account, now)
 	} else if of != nil {

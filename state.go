@@ -66,7 +66,7 @@ func (rl *RateLimiter) nowLocked() account.Now {
 	instant := rl.clock.Sync()
 	now := account.Now{Instant: instant, Wall: rl.clock.UnixNano(instant)}
 	if !rl.zoned.Holds(now.Wall) {
-		rl.tellZonesLocked(now)
+		rl.zoned = tellZones(rl.engine, now)
 	}
 	return now
 }
@@ -97,21 +97,22 @@ func (rl *RateLimiter) agoLocked(at time.Time, now account.Now) int64 {
 	return int64(rl.clock.At(now.Instant).Sub(rl.clock.Own(at)))
 }
 
-// tellZonesLocked tells the engine the present day and month of the zones that it asks for.
-func (rl *RateLimiter) tellZonesLocked(now account.Now) {
+// tellZones tells an engine the present day and month of the zones that it asks for, and returns
+// for how long it knows them all.
+func tellZones(e *engine.Engine, now account.Now) (known account.Span) {
 	var names []string
-	rl.engine.Zones(now.Wall, func(name string) { names = append(names, name) })
+	e.Zones(now.Wall, func(name string) { names = append(names, name) })
 	for _, name := range names {
-		rl.tellZoneLocked(name, now)
+		tellZone(e, name, now)
 	}
-	rl.zoned = rl.engine.ZonesKnown(now.Wall)
+	return e.ZonesKnown(now.Wall)
 }
 
-// tellZoneLocked tells the engine the day and the month of a zone. One that this machine does not
-// know is told of nothing, so that its quotas admit nothing.
-func (rl *RateLimiter) tellZoneLocked(name string, now account.Now) {
+// tellZone tells an engine the day and the month of a zone. One that this machine does not know is
+// told of nothing, so that its quotas admit nothing.
+func tellZone(e *engine.Engine, name string, now account.Now) {
 	if day, month := boundsOf(name, now.Wall); month != (account.Span{}) {
-		rl.engine.Bounds(name, day, month, now)
+		e.Bounds(name, day, month, now)
 	}
 }
 
