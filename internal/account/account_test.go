@@ -2,8 +2,10 @@ package account_test
 
 import (
 	"math"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -259,4 +261,25 @@ func TestReserveOfClasses(t *testing.T) {
 	if n := kept(now, "", 1); n != 2 {
 		t.Errorf("a call of the class uses its reserve: %d are kept", n)
 	}
+}
+
+// A call that is to be used again keeps none of its accounts in memory.
+func TestResetKeepsNoAccount(t *testing.T) {
+	c, now := new(account.Call), clock{}.at(0)
+	charge := func(name string) weak.Pointer[account.Account] {
+		a := account.New(name)
+		c.ChargeTo(a, nil, now, span)
+		return weak.Make(a)
+	}
+	for range 2 { // the second time there is room for both
+		accounts := []weak.Pointer[account.Account]{charge("m"), charge("p")}
+		c.Reset()
+		runtime.GC()
+		for i, a := range accounts {
+			if a.Value() != nil {
+				t.Errorf("account %d is kept", i)
+			}
+		}
+	}
+	runtime.KeepAlive(c)
 }

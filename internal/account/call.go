@@ -58,6 +58,9 @@ func (c *Call) Reset() {
 		c.Charges[i].reset()
 	}
 	c.Charges = c.Charges[:0]
+	if c.room[0].Meter != nil { // more charges than it holds lie elsewhere
+		c.room[0].reset()
+	}
 }
 
 // Alone returns the account of a call that is charged to its model alone, and is of no class; else
