@@ -51,13 +51,6 @@ func (r rows) nextImage(h *head) (int64, error) {
 	return max(last>>pieceBits, h.image.id) + 1, err
 }
 
-// hasPieces reports whether all pieces of an image are there: a save of a later one drops them.
-func (r rows) hasPieces(image imageRow) (bool, error) {
-	size, err := r.Number("SELECT ifnull(sum(length(piece)), 0) FROM log_pieces WHERE id BETWEEN ? AND ?",
-		image.id<<pieceBits, (image.id+1)<<pieceBits-1)
-	return size == image.size, err
-}
-
 // load returns the newest image.
 func (r rows) load() (image store.Image, err error) {
 	h, err := r.head()
@@ -157,10 +150,11 @@ func (l *Log) show(ctx context.Context, row imageRow) error {
 	})
 }
 
-// complete returns an error if pieces of an image are missing.
+// complete returns errDropped if pieces of an image are missing: a save of a later one drops them.
 func (r rows) complete(image imageRow) error {
-	all, err := r.hasPieces(image)
-	if err == nil && !all {
+	size, err := r.Number("SELECT ifnull(sum(length(piece)), 0) FROM log_pieces WHERE id BETWEEN ? AND ?",
+		image.id<<pieceBits, (image.id+1)<<pieceBits-1)
+	if err == nil && size != image.size {
 		err = errDropped
 	}
 	return err
