@@ -102,6 +102,9 @@ func everythingAtOnce(t *testing.T, backend string, i int) {
 	wg.Wait()
 	close(stop)
 	flips.Wait()
+	// The last flip may have moved a file away that held all. Close need not write it again.
+	rl.RecordUsage("m0", 1, 1)
+	n.Add(1)
 	closed.Store(true)
 	var closers sync.WaitGroup
 	for range 3 {
