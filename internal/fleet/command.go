@@ -22,7 +22,7 @@ type Verb struct{ engine.Command }
 type Join struct {
 	Lease     int64 // how long its slots are its own without a word, in nanoseconds
 	MaxModels int   // the least of all members holds; 0 for the engine's default
-	Rules     int   // the greatest rules number that it knows
+	Rules     int   // the greatest rules number that it knows: see Rules
 }
 
 // Alive says that its process lives, and what time it is: see State.Now.

@@ -169,6 +169,29 @@ func TestNumbersOutliveTheirProcess(t *testing.T) {
 	}
 }
 
+// What all members know is in force.
+func TestRules(t *testing.T) {
+	l := newLog(t)
+	for i, tt := range []struct {
+		says fleet.Command
+		want int
+	}{
+		{fleet.Alive{}, fleet.Rules}, // of no member
+		{fleet.Join{Lease: lease, Rules: fleet.Rules + 1}, fleet.Rules},
+		{fleet.Join{Lease: lease, Rules: fleet.Rules - 1}, fleet.Rules - 1},
+		{fleet.Join{Lease: lease, Rules: fleet.Rules}, fleet.Rules - 1},
+	} {
+		l.say(int64(i+1), tt.says)
+		if got := l.state.Rules(); got != tt.want {
+			t.Errorf("after %T %d: rules %d, want %d", tt.says, i, got, tt.want)
+		}
+	}
+	l.say(3, fleet.Bye{})
+	if got := l.state.Rules(); got != fleet.Rules {
+		t.Errorf("without the older program: rules %d, want %d", got, fleet.Rules)
+	}
+}
+
 func TestGone(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

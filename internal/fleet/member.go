@@ -12,6 +12,11 @@ const (
 	// Nap is the silence after which the waiters of a member are passed over. A member with waiters
 	// says that it lives more often than that.
 	Nap = int64(2 * time.Second)
+	// Rules is the greatest rules number that this version knows. Whoever changes what a command
+	// leads to raises it, and does as before while State.Rules is below it: processes of two versions
+	// would come to two states otherwise. The code of a number may go a release later.
+	Rules = 1
+
 	// Silence is how long a member may say nothing before it is none.
 	Silence = int64(25 * time.Minute)
 
@@ -65,12 +70,11 @@ func (s *State) Size() (n int) {
 	return n
 }
 
-// Rules returns the rules number in force: the least that all members know.
-func (s *State) Rules() (rules int) {
+// Rules returns the rules number in force: the least that all members know, and Rules without any.
+func (s *State) Rules() int {
+	rules := Rules
 	for m := range s.Members {
-		if rules == 0 || m.Rules < rules {
-			rules = m.Rules
-		}
+		rules = min(rules, m.Rules)
 	}
 	return rules
 }

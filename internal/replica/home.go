@@ -135,7 +135,7 @@ func (r *Replica) atHome() {
 }
 
 func (r *Replica) joinCommand() fleet.Join {
-	return fleet.Join{Lease: int64(r.options.LeaseTTL), MaxModels: r.options.MaxModels, Rules: r.options.Rules}
+	return fleet.Join{Lease: int64(r.options.LeaseTTL), MaxModels: r.options.MaxModels, Rules: fleet.Rules}
 }
 
 // ownCharges returns the open calls that the log does not know yet.

@@ -46,7 +46,6 @@ type Options struct {
 
 	LeaseTTL   time.Duration // how long slots belong to a process that is silent; 0 is 30 s
 	MaxModels  int
-	Rules      int  // the greatest rules number that this program knows
 	FailClosed bool // nothing is admitted while the log is away
 	FreshStart bool // a log whose predecessor cannot be read begins unused, and not as used up
 }
