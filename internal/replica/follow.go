@@ -15,6 +15,10 @@ import (
 const (
 	probe    = 100 * time.Millisecond // between two tries while the log is away
 	together = 64                     // entries that are applied under one lock
+
+	// longestRest is how long an idle process leaves a log alone in which nothing happens. It
+	// answers an outage so much later.
+	longestRest = 10 * time.Second
 )
 
 // follow reads the log, until the replica is closed.
@@ -48,7 +52,7 @@ func (r *Replica) idles() time.Duration {
 	case r.waits() || r.status != here:
 		return 0
 	case r.traits.MaxStale < time.Millisecond:
-		return min(r.traits.Contact/3, time.Second)
+		return min(r.traits.Contact/3, longestRest, max(time.Since(r.life.newsAt)/8, time.Second))
 	}
 	return r.traits.MaxStale / 2
 }
@@ -109,6 +113,9 @@ func (r *Replica) advance(after store.Position, news *store.News, sent time.Time
 			return
 		}
 		entries = entries[i+1:]
+	}
+	if len(entries) > 0 {
+		r.life.newsAt = time.Now()
 	}
 	for len(entries) > 0 {
 		n := min(len(entries), together)

@@ -39,6 +39,7 @@ type life struct {
 
 	stamp     store.Stamp // of the last reply
 	stampedAt time.Time
+	newsAt    time.Time // when entries were heard last
 
 	currentAt time.Time // when the last request was sent whose answer had all news
 	failures  int       // since the last answer
