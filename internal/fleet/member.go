@@ -12,9 +12,10 @@ const (
 	// Nap is the silence after which the waiters of a member are passed over. A member with waiters
 	// says that it lives more often than that.
 	Nap = int64(2 * time.Second)
+
 	// Rules is the greatest rules number that this version knows. Whoever changes what a command
-	// leads to raises it, and does as before while State.Rules is below it: processes of two versions
-	// would come to two states otherwise. The code of a number may go a release later.
+	// leads to raises it, and does as before while State.Rules is below it: processes of two
+	// versions would come to two states otherwise. What a number kept may go a release later.
 	Rules = 1
 
 	// Silence is how long a member may say nothing before it is none.

@@ -191,8 +191,11 @@ func (l *Log) look(ctx context.Context, after store.Position) (news store.News, 
 }
 
 const (
-	// pollEvery is how often a read looks at the mark, unless it may gather for longer.
-	pollEvery = time.Millisecond
+	// pollEvery is how often a read looks at the mark, unless it may gather for longer. Where
+	// nothing happens it looks more rarely, so that news are late by a pollPart of the quiet time.
+	pollEvery   = time.Millisecond
+	pollLongest = 4 * time.Millisecond
+	pollPart    = 64
 	// lookEvery is how long what writes relies on the files to be in place.
 	lookEvery = 25 * time.Millisecond
 	// checkEvery is how long the mark is relied on. It does not tell what another program does, nor
@@ -206,10 +209,10 @@ func (l *Log) mayHaveNews(after store.Position) bool {
 	return l.isCheckDue() || !l.lock.Load().HasMark(markOf(after))
 }
 
-// Read implements store.Log. It looks at the mark every millisecond, or every gather: news are
+// Read implements store.Log. It looks at the mark every few milliseconds, or every gather: news are
 // gathered between two looks.
 func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
-	began, every := time.Now(), max(gather, pollEvery)
+	began := time.Now()
 	for {
 		if l.mayHaveNews(after) {
 			news, err := l.look(ctx, after)
@@ -217,7 +220,8 @@ func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.
 				return news, err
 			}
 		}
-		left := wait - time.Since(began)
+		quiet := time.Since(began)
+		left, every := wait-quiet, max(gather, pollEvery, min(quiet/pollPart, pollLongest))
 		if left <= 0 {
 			return store.News{Now: l.clock.stamp(l.last.Load())}, l.over(ctx)
 		}
