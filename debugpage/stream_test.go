@@ -283,7 +283,7 @@ func TestManyModels(t *testing.T) {
 		if names := n.names("model-12099"); len(n.Rows) != 1 || len(names) != 1 || len(n.Active) != 1 || len(n.Idle) != shown-1 {
 			t.Errorf("%d rows, %q, %d active and %d idle", len(n.Rows), names, len(n.Active), len(n.Idle))
 		}
-		time.Sleep(3 * time.Minute)
+		time.Sleep(130 * time.Second)
 		v.events()
 		late := watch(t, h, "/?stream", "Last-Event-ID", first)
 		defer late.leave()

@@ -392,14 +392,18 @@ func TestNewFlowWaitsForOneOfEach(t *testing.T) {
 
 // Virtual times stay far from the largest number, and keep their order.
 func TestVirtualTimesAreRebased(t *testing.T) {
+	const services = 1 << 16
 	var l fairLine[string]
 	a, b := Share{Name: "a", Weight: 1}, Share{Name: "b", Weight: 3}
 	for range 4 {
 		l.Push("a", a, "")
 		l.Push("b", b, "")
 	}
+	for _, k := range l.in.classes { // as after so many services that half as many more are too many
+		k.start += 1<<61 - services/8*wholeCharge
+	}
 	got := make(map[string]int)
-	for range 1 << 23 {
+	for range services {
 		e := l.Head()
 		got[e.Value]++
 		c := a
@@ -409,8 +413,16 @@ func TestVirtualTimesAreRebased(t *testing.T) {
 		l.Serve(e, wholeCharge)
 		l.Push(e.Value, c, "")
 	}
-	if share := float64(got["b"]) / (1 << 23); share < 0.749 || share > 0.751 {
+	if share := float64(got["b"]) / services; share < 0.749 || share > 0.751 {
 		t.Errorf("the share is %f", share)
+	}
+	for _, k := range l.in.classes {
+		if k.start < 0 || k.start > services*wholeCharge {
+			t.Errorf("class %s is at %d: its time was not made smaller", k.Name, k.start)
+		}
+	}
+	if now := *l.in.time(false); now < 0 || now > services*wholeCharge {
+		t.Errorf("the line is at %d: its time was not made smaller", now)
 	}
 }
 
