@@ -291,6 +291,59 @@ func TestSleepers(t *testing.T) {
 	}
 }
 
+// Whoever is served by what follows from an entry hears of it, whatever the entry is.
+func TestServedBefore(t *testing.T) {
+	ten := []engine.Want{{Name: wants[0].Name, Tokens: tokens.Count{Input: 10}}}
+	enter := func(w []engine.Want) fleet.Verb {
+		return fleet.Verb{Command: engine.Enter{By: by, Deadline: account.Never, Options: [][]engine.Want{w}}}
+	}
+	for _, tt := range []struct {
+		name  string
+		quota state.Quota
+		// serves returns the entry by which a waiter of process 2 is served.
+		serves func(l *log) fleet.Result
+	}{
+		{"a member is silent for too long", state.Quota{MaxInFlight: 1}, func(l *log) fleet.Result {
+			l.admit(3)
+			l.say(2, enter(wants))
+			for range fleet.Silence/second - 1 {
+				l.pass(second)
+				l.say(2, fleet.Alive{})
+			}
+			l.pass(second)
+			return l.say(2, fleet.Alive{})
+		}},
+		{"a fact tells that the head was served", state.Quota{MaxTPM: 10}, func(l *log) fleet.Result {
+			l.admit(3)
+			l.say(1, enter(ten))
+			head := account.ID{Process: 1, N: l.n[1]}
+			l.say(2, enter(wants))
+			return l.say(3, fleet.Verb{Command: engine.Charged{ID: head, Name: wants[0].Name, Tokens: tokens.Count{Input: 1}}})
+		}},
+		{"its process leaves", state.Quota{MaxInFlight: 1}, func(l *log) fleet.Result {
+			l.admit(3)
+			l.say(2, enter(wants))
+			return l.say(3, fleet.Bye{})
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLog(t)
+			for p := range int64(3) {
+				l.say(p+1, fleet.Join{Lease: int64(time.Hour)})
+			}
+			l.quota(tt.quota)
+			r := tt.serves(l)
+			waiter := account.ID{Process: 2, N: 2} // behind its Join
+			if l.state.Engine.Waiter(waiter.Process, waiter.N) != nil {
+				t.Fatalf("%v still waits", waiter)
+			}
+			if !slices.ContainsFunc(r.Outcome.Ended, func(e engine.Ended) bool { return e.ID == waiter && len(e.Calls) == 1 }) {
+				t.Errorf("the outcome tells of %+v, want of %v", r.Outcome.Ended, waiter)
+			}
+		})
+	}
+}
+
 func TestFacts(t *testing.T) {
 	told := engine.Charged{ID: account.ID{Process: 9, N: 4}, Name: wants[0].Name, Ago: 10 * second, Tokens: tokens.Count{Input: 1}, Open: true}
 	l := newLog(t)

@@ -111,21 +111,18 @@ func (s *State) bound() {
 
 // leave ends a membership: what the process has open ends as lost, and its waiters leave. What it
 // may have used of its share stays withheld.
-func (s *State) leave(m *Member, now account.Now) (ended []engine.Ended) {
+func (s *State) leave(m *Member, now account.Now) {
 	calls, waiters := s.Engine.Of(m.Process)
 	s.Engine.Sleep(m.Process, true) // so that no waiter is served by what another one leaves
 	for _, id := range waiters {
-		o := s.Engine.Apply(now, id.Process, id.N, engine.Leave{Process: id.Process, N: id.N})
-		ended = append(ended, o.Ended...)
+		s.applyBefore(id, engine.Leave{Process: id.Process, N: id.N}, now)
 	}
 	for _, id := range calls {
-		o := s.Engine.Apply(now, id.Process, id.N, engine.Settle{ID: id, How: account.Lost})
-		ended = append(ended, o.Ended...)
+		s.applyBefore(id, engine.Settle{ID: id, How: account.Lost}, now)
 	}
 	m.Left, m.asleep = true, false
 	s.Engine.Sleep(m.Process, false)
 	s.bound()
-	return ended
 }
 
 // begin begins all leases anew.

@@ -17,9 +17,10 @@ type State struct {
 
 	clock   clock
 	members members
-	digest  engine.Digest // of all outcomes
-	reader  wire.Reader   // of commands
-	check   int64         // the instant at which the members are to be looked at again
+	digest  engine.Digest  // of all outcomes
+	reader  wire.Reader    // of commands
+	check   int64          // the instant at which the members are to be looked at again
+	ended   []engine.Ended // waiters that have ended before the command of the entry was applied
 }
 
 // New returns the state of a log without entries.
@@ -91,13 +92,15 @@ func (s *State) ApplyCommand(e *store.Entry, c Command) Result {
 	}
 	s.happen(m, now)
 	r := Result{Command: c, Now: now, Outcome: s.do(m, e, c, now)}
+	if s.ended != nil {
+		r.Outcome.Ended, s.ended = append(s.ended, r.Outcome.Ended...), nil
+	}
 	s.digest = s.digest.After(&r.Outcome)
 	return r
 }
 
 // do applies the command of a member.
 func (s *State) do(m *Member, e *store.Entry, c Command, now account.Now) (o engine.Outcome) {
-	var ended []engine.Ended
 	void := false
 	switch c := c.(type) {
 	case Verb:
@@ -108,11 +111,11 @@ func (s *State) do(m *Member, e *store.Entry, c Command, now account.Now) (o eng
 	case Gone:
 		gone := s.members.of[c.Process]
 		if void = gone == nil || gone.Left || gone.N != c.N; !void {
-			ended = s.leave(gone, now)
+			s.leave(gone, now)
 		}
 	case Bye:
 		m.Owes = 0
-		ended = s.leave(m, now)
+		s.leave(m, now)
 		s.withhold(now)
 	case Outage:
 		s.cutOff(e.At.Seq, now)
@@ -123,12 +126,20 @@ func (s *State) do(m *Member, e *store.Entry, c Command, now account.Now) (o eng
 		}
 	}
 	o = s.Engine.Apply(now, e.Process, e.N, engine.Advance{})
-	o.Ignored, o.Ended = void, append(ended, o.Ended...)
+	o.Ignored = void
 	return o
 }
 
-// heed prepares for a fact: whoever made the call is a member from now on, or holds no slot if it
-// has left; a waiter of its number waits no more.
+// applyBefore applies what follows from an entry before its command. The outcome of the entry tells
+// of the waiters that end by it.
+func (s *State) applyBefore(id account.ID, c engine.Command, now account.Now) {
+	o := s.Engine.Apply(now, id.Process, id.N, c)
+	s.ended = append(s.ended, o.Ended...)
+}
+
+// heed prepares for a fact. If its call is open and its process is unknown, the process becomes a
+// member. If the process has left, the open call is a lost one. A waiter with the call's number
+// leaves its lines, because its process has served it.
 func (s *State) heed(told engine.Charged, teller *Member, now account.Now) engine.Command {
 	m := s.members.of[told.ID.Process]
 	switch {
@@ -139,7 +150,7 @@ func (s *State) heed(told engine.Charged, teller *Member, now account.Now) engin
 		told.Open, told.Hold, told.How = false, 0, account.Lost
 	}
 	if s.Engine.Waiter(told.ID.Process, told.ID.N) != nil {
-		s.Engine.Apply(now, told.ID.Process, told.ID.N, engine.Leave{Process: told.ID.Process, N: told.ID.N})
+		s.applyBefore(told.ID, engine.Leave{Process: told.ID.Process, N: told.ID.N}, now)
 	}
 	return told
 }
