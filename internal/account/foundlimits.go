@@ -10,11 +10,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// FoundLimits is what was found of the limits of a model by being refused, and when its next
-// request may start: the part of ModelQuota.AdaptiveFloorRPM that knows one model. How a limit is
-// found is package adaptive's. Instants are nanoseconds on the limiter's time line; wall is the
-// same moment in UnixNano. Nil FoundLimits are those of a quota that searches for none. FoundLimits
-// are not safe for concurrent use.
+// FoundLimits is the state of the search for one model's limits: what refusals have shown, and
+// when the next request may start. It implements the Adaptive fields of ModelQuota. How a limit
+// is found is package adaptive's. Instants are nanoseconds on the limiter's time line; wall is
+// the same moment in UnixNano. Nil FoundLimits are those of a quota that searches for none.
+// FoundLimits are not safe for concurrent use.
 type FoundLimits struct {
 	bounds SearchBounds // of the quota that they are searched for; zero where stored is what is known
 	rate   adaptive.RateSearch
@@ -229,9 +229,8 @@ func Scaled(n, num, den int64) int {
 	return int(scaled)
 }
 
-// mostSlots returns how many calls may be in flight beside so many: as many as were found. While
-// there are none, as many may start together as there may ever be: else more than were found could
-// never start together. It is 0 for no limit.
+// mostSlots returns the limit of calls in flight that was found; 0 for none. While no call is in
+// flight it returns the ceiling, so that a batch larger than the found limit can ever start.
 func (l *FoundLimits) mostSlots(inFlight int, instant int64) int {
 	if inFlight == 0 || l.bounds.FloorSlots == 0 {
 		return l.bounds.CeilingSlots
@@ -280,9 +279,9 @@ func (l *FoundLimits) age(instant int64) (was bool) {
 	return true
 }
 
-// count counts requests that were charged at an instant, when so many calls are in flight, theirs
-// included. Those of another process that was out of reach are told late: they started beside
-// others, and keep nobody waiting now. Each of so many sharers has its part of the rate; 0 is one.
+// count counts requests that were charged at instant. inFlight includes their calls. Requests
+// that another process charged while it was cut off arrive late, and keep nobody waiting now.
+// sharers is how many processes divide the rate; 0 means 1.
 func (l *FoundLimits) count(instant int64, requests, inFlight, sharers int) {
 	if requests <= 0 || l.bounds == (SearchBounds{}) {
 		return // the time since what is stored was used goes on

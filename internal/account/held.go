@@ -60,10 +60,10 @@ type Held struct {
 	Keeps    bool     // anything is kept for classes
 }
 
-// HeldFrom returns what is held back from an ask; nil for nothing. What is kept counts as used by
-// others until its class has not asked for a minute. It is never more than leaves room for the ask
-// beside what the classes with a reserve use: a large call would else wait for as long as those
-// ask.
+// HeldFrom returns what is held back from an ask; nil for nothing. A class's reserve counts as
+// used by others until the class has not asked for a minute. Reserves never take the room that
+// the ask needs on top of what the reserving classes use. Otherwise a large call would wait for
+// as long as those classes ask.
 func (a *Account) HeldFrom(ask *Ask, reserves []Reserve, now Now) *Held {
 	withholds := Withholds(reserves)
 	if !withholds && (!a.Has(Reported|Reserved) || a.Has(Reserved) && a.Reports == nil && len(reserves) == 0) {

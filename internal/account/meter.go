@@ -18,7 +18,7 @@ type Meter struct {
 	day     *Day
 	days    int32  // the serial of the day that the counts belong to
 	epoch   uint32 // how often all charges were forgotten
-	round   uint16 // how often the file of this process was saved: see Charge.Round
+	round   uint16 // how often the file of this process was saved: see Charge.round
 }
 
 func newMeter(day *Day) Meter {
@@ -81,8 +81,9 @@ func (m *Meter) setDay(requests, tokens int) {
 	}
 }
 
-// restOfDay returns the day's tokens without a charge, which makes up now of the tokens in the
-// minute. Of a saturated count, the rest is at least the other tokens in the minute.
+// restOfDay returns the day's tokens without one charge. now is what that charge holds in the
+// minute at present. If the count of the day is saturated, the result is at least the other
+// tokens of the minute.
 func (m *Meter) restOfDay(charged, now tokens.Count) int {
 	used := max(m.usage.DayTokens, 0)
 	rest := max(used-charged.Total(), 0)

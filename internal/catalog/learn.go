@@ -17,9 +17,9 @@ func (p *sayings) Bounds(name string, is state.Quota) state.Quota {
 	return bounds
 }
 
-// Learn notes the quota of a model that reports of its provider make of the one that it has. Where
-// that is the quota that covers all models, cover is its name, is what it says, and bounds are its
-// Bounds; cover is "" elsewhere.
+// Learn notes next, the quota that a provider's reports make of a model's present one. cover is
+// "" if the model has a quota of its own, or if none covers it. Otherwise cover names the quota
+// that covers the model, is is that quota, and bounds are its Bounds.
 func (p *sayings) Learn(name string, next state.Quota, cover string, is, bounds state.Quota) {
 	m := p.of(name)
 	if cover != "" {
@@ -91,9 +91,9 @@ func (p *sayings) dropCopy(name string) {
 	m.copied = nil
 }
 
-// Outdated returns the models with a quota that only reports made, of another quota or of none, if
-// one that covers them was said anew or has changed since the last Notice. They are to be
-// forgotten.
+// Outdated returns the models whose learned quota has to be forgotten, because a quota that
+// covers them was said again or has changed since the last Notice. These are models that have a
+// copy of another quota, and models of which only reports said anything.
 func (p *sayings) Outdated(of string) (names []string) {
 	if p.anew != of {
 		return nil

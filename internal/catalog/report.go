@@ -8,11 +8,10 @@ type PoolReport struct {
 	Limits state.ReportedLimits
 }
 
-// Reports returns what a report on a model tells of the model itself, and of its pools. It is true
-// of the pool of a profile, which is the bucket that the provider reports. A pool of the program
-// has a limit that the report may mean where the model has none of the kind, and no other pool. One
-// whose limit is larger than the reported one is not the reported bucket, but holds several of
-// them.
+// Reports splits a report between a model and its pools. The pool of a profile gets the whole
+// report, because that pool is the bucket that the provider reports. A pool of the program gets a
+// reported limit if the model has no limit of that kind, and no other pool of the program has
+// one. It gets none below its own limit: then the reported bucket is only a part of the pool.
 func (c *Catalog) Reports(counted, asked string, report state.ReportedLimits) (own state.ReportedLimits, pools []PoolReport) {
 	own = report
 	if len(c.pools) == 0 {

@@ -255,8 +255,8 @@ func (p *sayings) Settle(name string) (q state.Quota, ok bool) {
 	return q, ok
 }
 
-// ProfileOf returns the name of the quota of a profile that the quota of a name is: its own, or the
-// one that it is a corrected copy of. ok is false where anybody else said it.
+// ProfileOf returns the row of a profile that gave a model its quota, directly or through a
+// corrected copy. ok is false if anybody else said the quota.
 func (p *sayings) ProfileOf(name string, is state.Quota) (row string, ok bool) {
 	m := p.models[name]
 	if m == nil || m.is != is {

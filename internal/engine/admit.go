@@ -108,9 +108,9 @@ func (e *Engine) itemize(items []verdict.Item, by *By, reqs []Request, now accou
 	return items
 }
 
-// find returns the place of the item of an account, which is that of a request, among the items
-// from a place on; their number where there is none. Of models that have no account of their own,
-// one stands for all, so they are told apart by their names.
+// find returns the index, from from on, of the item of account a that request i adds to;
+// len(items) if there is none. Models without an account of their own share a blank one, so find
+// tells them apart by their counted names.
 func find(items []verdict.Item, from int, a *account.Account, reqs []Request, i int) int {
 	at := from
 	for at < len(items) && (items[at].Account != a || a.Name == "" && reqs[items[at].Request].Counted != reqs[i].Counted) {

@@ -53,7 +53,8 @@ func readCharged(r *wire.Reader) Command {
 	return c
 }
 
-// A call that was told, and is not open any more, has ended.
+// apply ignores a fact that adds nothing: an open one of an open call, or any fact of a call that
+// was told before and has ended.
 func (c Charged) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	call := e.Call(c.ID)
 	switch {

@@ -59,7 +59,7 @@ func (e *Engine) needsPlace(t *Target) bool {
 	return !t.Account.IsShown() && !t.Account.Listed
 }
 
-// free returns how many of n places there are, for models beside those of a batch.
+// freePlaces returns how many of n places there are, for models beside those of a batch.
 func (e *Engine) freePlaces(n int, beside []*account.Account, now account.Now) int {
 	free := max(e.places.most-e.places.len, 0)
 	looks := 0
@@ -108,9 +108,9 @@ func (e *Engine) isIdle(a *account.Account, now account.Now) bool {
 	return (a.Quota.MaxRPD == 0 || requests == 0) && (a.Quota.MaxTPD == 0 || tokens == 0) && a.Lasts(now) == 0
 }
 
-// placeIn returns how long there will be no place for a model beside those of a batch: until the
-// first of those that were used least recently is idle. Who needs several asks again then. 0 stands
-// for as long as it takes until a call ends.
+// placeIn returns how long until a place opens for a model beside those of a batch: until the
+// first of the least recently used models is idle. A batch that needs several places asks again
+// then. 0 means that no time is known, because a call has to end first.
 func (e *Engine) placeIn(beside []*account.Account, now account.Now) (soonest int64) {
 	looks := 0
 	for a := e.places.first; a != nil && looks < mostLooks; a = a.Place.Next {

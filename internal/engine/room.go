@@ -2,8 +2,9 @@ package engine
 
 import "dappco.re/go/core/go-ratelimit/internal/account"
 
-// kind is something that a model may have beside usage. As many models may have each as may have
-// usage without a quota of their own; those with a quota always have room.
+// kind is what the engine may keep for a model beside its usage: a cooldown, a report, spend or a
+// search. Models without a quota of their own have room for as many of each kind as there are
+// places; for cooldowns and reports, those of models with a quota take of that room, too.
 type kind int
 
 const (

@@ -21,9 +21,9 @@ func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cos
 	}
 }
 
-// EndsAnytime reports whether it makes no difference when a call is committed, from the last moment
-// on: it gives back what it has not used, nobody waits for that, and no limit looks at the time of
-// it.
+// EndsAnytime reports whether committing a call as of the last moment leads to the same state as
+// committing it now. That holds if the call cost nothing and used no more than its estimate,
+// nobody waits, nothing is due, and no limit of its accounts looks at the time.
 func (e *Engine) EndsAnytime(c *account.Call, used tokens.Count, cost money.Amount) bool {
 	if cost != 0 || used.Over(c.Tokens) != (tokens.Count{}) || e.lines.Waiting() > 0 || e.Due() != account.Never {
 		return false
@@ -65,8 +65,8 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 	e.lines.MarkNeedy()
 }
 
-// show shows the usage of an account that had forgotten a call which was charged anew, if there is
-// a place for it.
+// show makes the usage of an account visible again after a forgotten call was charged to it
+// again, if there is a place for it.
 func (e *Engine) show(a *account.Account, now account.Now) {
 	if a.IsShown() || a.IsIdle(now, e.span) {
 		return
@@ -107,8 +107,8 @@ func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
 	}
 }
 
-// Record charges a request that was sent without a reservation, and what it has cost. It reports
-// whether its model was counted, which had no place otherwise.
+// Record charges a request that was sent without a reservation, and what it has cost. It returns
+// false if there was no place for the model, so that only its pools were charged.
 func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amount, now account.Now) (counted bool) {
 	now = e.begin(now, span)
 	if a := e.toCharge(t, now); a != nil {
@@ -137,9 +137,9 @@ func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount
 	}
 }
 
-// payer returns the account to whose spend the money of a call counts: its own, or the one that
-// models share for which there is no room. As long as anything counts in that, models without a
-// spend of their own go there. It is nil where there is no money.
+// payer returns the account to whose spend the money of a call counts; nil if amount is zero.
+// That is a itself, with one exception: a model without a quota of its own and without present
+// spend pays into e.other, if e.other still counts any spend or there is no room for another one.
 func (e *Engine) payer(a *account.Account, amount money.Amount, now account.Now) *account.Account {
 	switch {
 	case amount == 0:

@@ -136,8 +136,8 @@ func (e *Engine) quote(a *account.Account, counted string) {
 	e.share(a, counted)
 }
 
-// share has the money of a model without a quota of its own count to that of all such models, as
-// long as it has no room of its own.
+// share links the money of a model without a quota of its own to the spend that all such models
+// share. The link counts only while the model has no present spend of its own.
 func (e *Engine) share(a *account.Account, counted string) {
 	if a.Spend == nil {
 		return

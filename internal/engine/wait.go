@@ -79,7 +79,8 @@ func (e host) refresh(o *Option) {
 	}
 }
 
-// Join has a candidate that is to stand in line ask accounts that are no other model's.
+// Join gives each model of a candidate that is about to stand in line an account of its own, in
+// place of the blank one that several models share.
 func (e host) Join(c *lines.Candidate, now account.Now) {
 	o := OptionOf(c)
 	for i := range o.Requests {

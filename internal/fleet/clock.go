@@ -26,10 +26,10 @@ func (c *clock) read(s store.Stamp) int64 {
 	return s.Instant + c.shift
 }
 
-// date returns the moment of an entry. The clock of its sender, who knows what the log's time was
-// when it heard of it last, decides where the stamp is far from it. A sender that knows nothing, or
-// less than the last entry, cannot tell a jump of the store's clock from a pause: then the time
-// stays.
+// date returns the moment of an entry. It follows the stamp while that is within Slack of the
+// time that the sender expects, and otherwise takes the expected time. A sender that knows less
+// than the last entry cannot tell a jump of the store's clock from a pause: if the stamp is far
+// ahead then, time stands still.
 func (c *clock) date(e *store.Entry) account.Now {
 	at, expected := c.read(e.Stamp), max(c.last.Instant, e.Expect, 1)
 	switch ahead := at - expected; {

@@ -14,8 +14,9 @@ const (
 	Nap = int64(2 * time.Second)
 
 	// Rules is the greatest rules number that this version knows. Whoever changes what a command
-	// leads to raises it, and does as before while State.Rules is below it: processes of two
-	// versions would come to two states otherwise. What a number kept may go a release later.
+	// does raises Rules, and keeps the old behaviour while State.Rules is lower. Otherwise
+	// processes of two versions would come to two states. The old behaviour may go one release
+	// later.
 	Rules = 1
 
 	// Silence is how long a member may say nothing before it is none.

@@ -18,8 +18,8 @@ func (l *Lines) Enter(w *Waiter, now account.Now) {
 	}
 }
 
-// goOn serves a waiter by the first candidate that passes. Only where none does, those that are not
-// refused stand in line; while the waiter is patient, the first of them alone.
+// goOn serves a waiter by the first candidate that passes. If none passes, the candidates that
+// were not refused stand in line. While the waiter is patient, only the first of them does.
 func (l *Lines) goOn(w *Waiter, now account.Now) {
 	isPatient := w.Patient > now.Instant
 	for stands := false; !w.Over && !stands && w.entered < len(w.Candidates); {

@@ -208,8 +208,8 @@ func (l *fairLine[W]) Remove(e *fairEntry[W]) {
 	}
 }
 
-// Serve takes out a waiter that was served, and charges its class for it: a part of the limit that
-// is scarce, in Units. Its flow goes behind the others.
+// Serve takes out a waiter that was served, and charges its class for it: a part of the limit
+// that is scarce, of which wholeCharge is all. Its flow goes behind the others.
 func (l *fairLine[W]) Serve(e *fairEntry[W], charge int64) {
 	e.class.toEnd(e.flow)
 	if len(l.in.classes) > 1 {

@@ -128,7 +128,7 @@ func (l *fairLine[W]) Resume(p fairProgress, classOf func(name string) Share) {
 	}
 }
 
-// chargeOf returns an amount of a limit, at most all of it, in Units; at least 1.
+// chargeOf returns an amount of a limit, at most all of it, as a part of wholeCharge; at least 1.
 func chargeOf(amount, limit int) int64 {
 	hi, lo := bits.Mul64(uint64(amount), uint64(wholeCharge))
 	part, _ := bits.Div64(hi, lo, uint64(limit))

@@ -8,10 +8,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
-// line is the line of one account. That of a pool has all waiters of its models, but most of them
-// sleep: awake are those that are next in the lines of their models, which let them pass, and that
-// the pool denies or that stand behind one that it denies. So a waiter that its own model denies
-// keeps nobody out of the pool.
+// line is the queue of one account. The line of a pool holds every waiter of the pool's models,
+// and most of them sleep. A waiter is awake there if three things hold: it is next in its models'
+// lines, its models let it pass, and the pool denies it or a waiter ahead of it. So a waiter that
+// its own model denies holds up nobody in the pool's line.
 type line struct {
 	account *account.Account
 	isPool  bool
@@ -52,10 +52,10 @@ func (g *line) isNext(p *place) bool {
 	return false
 }
 
-// turn returns the candidate whose turn it is in the line: mostly the head. One that waits for
-// several models and is not next in all their lines has those go first that came before it, wait
-// for several models, too, and are next in the line of one. Else two of different classes could
-// each be the head of a line in which the other one waits.
+// turn returns the candidate that the line tries next, usually the head. The exception is a head
+// that waits for several models and is not next in all of their lines. It yields to the oldest
+// earlier candidate that is awake here, also waits for several models, and is next in one of
+// their lines. Otherwise two such candidates of different classes could block each other forever.
 func (g *line) turn() *Candidate {
 	first := g.head()
 	if first == nil || len(first.models()) < 2 || first.leadsAll() {

@@ -12,7 +12,7 @@ import (
 type Host interface {
 	// Decide decides on a candidate as if nobody waited, and has its items say what came of that.
 	Decide(c *Candidate, now account.Now) verdict.Verdict
-	// Join has a candidate that is to stand in line ask accounts that are no other model's.
+	// Join gives each model of a candidate that is about to stand in line an account of its own.
 	Join(c *Candidate, now account.Now)
 	// Admit charges a candidate that passes, and returns its calls.
 	Admit(c *Candidate, now account.Now) []*account.Call
@@ -43,7 +43,7 @@ type Lines struct {
 	torn          []*Candidate
 	resting       queue[*line]
 	patient       queue[*Waiter]
-	progress      int // rises with each service
+	progress      int // rises with each service, departure and nap
 
 	done []*Waiter
 
@@ -114,8 +114,9 @@ func (l *Lines) Passed(items []verdict.Item, class string) {
 	}
 }
 
-// Mark has the line of an account served: something may let its head pass. What takes room in a
-// pool may have it deny one that sleeps there, which comes before others then.
+// Mark schedules the line of an account to be served, because something may let its head pass. A
+// charge to a pool needs this, too: the pool may now deny a candidate that sleeps in its line,
+// and that candidate then stands ahead of others.
 func (l *Lines) Mark(a *account.Account) {
 	if a.Waiting > 0 { // this much is inlined
 		l.markLine(l.of[a])

@@ -123,8 +123,9 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	return t
 }
 
-// preferred returns the first candidate of the call of c that passes now; nil for none. The others
-// share the head of a pool's line with c, so that is looked at again when any of them may pass.
+// preferred returns the first candidate of c's waiter, by preference, that passes now; nil for
+// none. The others share the head of a pool's line with c, so preferred also schedules the next
+// look for each that it tried.
 func (l *Lines) preferred(c *Candidate, passes bool, now account.Now) *Candidate {
 	for _, d := range c.Waiter.Candidates {
 		switch {
@@ -207,8 +208,9 @@ func (l *Lines) sleepInPools(c *Candidate, g *line) (t turn) {
 	return t
 }
 
-// left notes that a candidate has left the head of the line of a pool. That of the line which is
-// being served is told by the turn.
+// left notes that a candidate has left the head of a pool's line. If that is g, the line that is
+// being served, left returns moved, and the caller goes on with g. Otherwise left marks the
+// pool's line itself.
 func (l *Lines) left(pool, g *line, t turn) turn {
 	if pool == g {
 		return moved
@@ -229,8 +231,9 @@ func (l *Lines) wakeNext(g *line) {
 	}
 }
 
-// rest has a candidate looked at again when its wait is over. One that its own models deny sleeps
-// in the lines of its pools, whose waits count when the models let it pass.
+// rest schedules the next look at a candidate that waits. If one of its models denies it, it
+// sleeps in its pools' lines, and only the wait of its models counts. Otherwise each pool's line
+// that it leads is looked at when that pool's wait is over.
 func (l *Lines) rest(c *Candidate, now account.Now) {
 	c.noteScarce()
 	v := &c.Verdict

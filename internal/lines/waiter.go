@@ -78,9 +78,8 @@ type place struct {
 	part  int64 // of what is scarce there, for a candidate that was served
 }
 
-// Patience returns how long reserves of other classes still keep the candidate out: for a minute
-// since they began to. So a class that waits has a call served at times, even where others always
-// use what they reserve.
+// Patience returns how much longer reserves of other classes may keep the candidate out: a minute
+// from when one first did. Without this bound a class could wait for as long as others ask.
 func (c *Candidate) Patience(span int64, now account.Now) int64 {
 	if c.keptAt == 0 {
 		return span + 1

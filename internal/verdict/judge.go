@@ -23,9 +23,9 @@ const (
 // fits reports whether more fits a limit of which some is used. None of them is negative.
 func fits(used, more, limit int) bool { return limit == 0 || used <= limit-more }
 
-// Admits is the decision of an account without its explanation: whether requests pass that have no
-// negative tokens, where charges of the minute count from a cut on. sure is false where only Judge
-// can say.
+// Admits reports whether an account lets a cost pass, without giving a reason. The cost must not
+// be negative. Charges of the minute before cut do not count. sure is false if the account has
+// rare limits: then only Judge can decide.
 func Admits(a *account.Account, c *state.Cost, cut int64, now account.Now) (admits, sure bool) {
 	const plain = account.Rest | account.Paces | account.Zoned
 	if rare := a.Traits &^ plain; rare != 0 {
@@ -221,9 +221,10 @@ func (u *usage) fitsIn(of state.Dimension, budget int) int64 {
 	return u.settled(wait, of, budget)
 }
 
-// settled returns the exact wait where reserves may keep something for classes, which more is kept
-// of as the calls of these leave the minute, and others use something else until another time. What
-// is used and kept together only gets less. guess is right where no class has asked.
+// settled returns the exact wait if reserves may hold room for classes. As the calls of a class
+// leave the minute, its reserve grows, so no single charge tells the wait. The sum of used and
+// held room never grows with time, so a binary search finds it. guess is exact if no such class
+// has asked.
 func (u *usage) settled(guess int64, of state.Dimension, budget int) int64 {
 	if len(u.reserves) == 0 || !u.Has(account.Reserved) || u.fitsAfter(guess, of, budget) && !u.fitsAfter(guess-1, of, budget) {
 		return guess

@@ -5,9 +5,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// IsHopeless reports whether items that were decided upon cannot pass by an instant, even if all
-// open calls of their accounts are given back: of those that have arrived, the tokens. Calls in
-// flight always end in time.
+// IsHopeless reports whether items that were decided upon cannot pass by an instant even in the
+// best case. Then each open call gives back its whole charge, or only its tokens if the provider
+// has counted the call, and all calls in flight end in time.
 func IsHopeless(items []Item, v *Verdict, deadline int64, now account.Now) bool {
 	left := deadline - now.Instant
 	if v.Allowed || left >= v.wait {
