@@ -176,21 +176,9 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 		rl.decideRLocked(d, req, &t, now)
 	} else {
 		rl.decideRLocked(d, req, &t, now)
-		rl.countAsideRLocked(&d.Stats, &t, now)
+		d.Stats.countAside(t.Account, rl.State[t.Counted], rl.span(), now)
 	}
 	rl.leaveLocked(now)
-}
-
-// countAsideRLocked fills in the usage that State shows of a model, and changes nothing of that.
-func (rl *RateLimiter) countAsideRLocked(s *ModelStats, t *engine.Target, now account.Now) {
-	shows := rl.State[t.Counted]
-	if shows == nil {
-		shows = new(UsageStats)
-	}
-	var is ModelStats
-	day := dayFrom(shows.DayStart, t.Account.Quota.DayZone)
-	rl.statsRLocked(&is, t.Account.Aside(shownBy(shows), day, now, rl.span()), now)
-	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
 }
 
 // passesRLocked is decideRLocked for a request that passes without a look at each limit. It is
@@ -208,7 +196,7 @@ func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target
 	}
 	d.pass(t.Account)
 	d.Model = req.Model
-	rl.statsRLocked(&d.Stats, t.Account, now)
+	d.Stats.count(t.Account, rl.span(), now)
 	return true
 }
 
@@ -228,7 +216,7 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	if rl.shared != nil {
 		if refusal := rl.shared.refusesRLocked(); refusal != nil {
 			*d = *refusal
-			rl.statsRLocked(&d.Stats, t.Account, now)
+			d.Stats.count(t.Account, rl.span(), now)
 			d.Model = req.Model
 			return
 		}
@@ -242,20 +230,30 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	var v verdict.Verdict
 	all := rl.engine.Explain(&v, items[:0], &by, asked[:], now)
 	d.explain(&v, all)
-	rl.statsRLocked(&d.Stats, t.Account, now)
+	d.Stats.count(t.Account, rl.span(), now)
 	d.Model = req.Model
 }
 
-// by returns who asks, with the settings of this limiter.
-func (rl *RateLimiter) by(a asking) (by engine.By) {
-	rl.fillBy(&by, &a)
+// terms are the settings of a process that travel with each of its calls.
+type terms struct {
+	margin   time.Duration // Config.Margin
+	holdTTL  time.Duration // Config.HoldTTL; 0 for never
+	maxQueue int           // Config.MaxQueue; 0 for no bound
+}
+
+// span is how long a charge counts to the minute, in nanoseconds.
+func (t *terms) span() int64 { return account.Minute + int64(t.margin) }
+
+// by returns who asks.
+func (t *terms) by(a asking) (by engine.By) {
+	t.fillBy(&by, &a)
 	return by
 }
 
 // fillBy is by in place: copying so much takes longer than filling it in.
-func (rl *RateLimiter) fillBy(by *engine.By, a *asking) {
+func (t *terms) fillBy(by *engine.By, a *asking) {
 	by.Class, by.Flow = a.class, a.flow
-	by.Span, by.HoldTTL, by.MaxQueue = rl.span(), int64(rl.holdTTL), rl.maxQueue
+	by.Span, by.HoldTTL, by.MaxQueue = t.span(), int64(t.holdTTL), t.maxQueue
 }
 
 // askForRLocked fills in what a request asks of its target.
@@ -271,10 +269,10 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
 	}
 }
 
-// fillRLocked makes a verdict a Decision, with the usage of the model that it is on.
-func (rl *RateLimiter) fillRLocked(d *Decision, v *verdict.Verdict, items []verdict.Item, now account.Now) {
+// follow makes a verdict the Decision, with the usage of the model that it is on.
+func (d *Decision) follow(v *verdict.Verdict, items []verdict.Item, span int64, now account.Now) {
 	if of := d.explain(v, items); of != nil {
-		rl.statsRLocked(&d.Stats, of.Account, now)
+		d.Stats.count(of.Account, span, now)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"dappco.re/go/core/go-ratelimit/internal/chores"
-	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 )
 
@@ -98,7 +97,7 @@ func (rl *RateLimiter) Health() Health {
 	rl.mu.Lock()
 	rl.readyLocked()
 	rl.warnTalliesLocked(&w)
-	if len(rl.profiled) > 0 {
+	if rl.loaded.HasQuotas() {
 		rl.warnStaleLocked(&w)
 	}
 	rl.mu.Unlock()
@@ -152,9 +151,9 @@ func (rl *RateLimiter) warnStaleLocked(w *tally.Warnings) {
 	work := chores.NewWorker(&rl.mu, &rl.clock)
 	for name, stats := range rl.State {
 		if stats != nil && rl.State[name] == stats && (len(stats.Requests) > 0 || stats.DayCount > 0) {
-			row, ok := rl.profileRowRLocked(name)
-			if ok && rl.clock.At(work.Instant).Sub(row.source.ReadOn) > profile.FreshFor {
-				w.Add(warnStale, name, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
+			q, ok := rl.loaded.Given(name, rl.engine.Catalog)
+			if ok && q.IsOld(rl.clock.At(work.Instant)) {
+				w.Add(warnStale, name, staleProfile(&q, name))
 			}
 		}
 		work.Next()

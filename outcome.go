@@ -62,7 +62,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 	if err == ctx.Err() && errors.Is(context.Cause(ctx), ErrMaxWait) {
 		err = ErrMaxWait // the bound of a caller above, and no deadline
 	}
-	rl.askFor(by, ctx, reqs) // which did not begin, perhaps
+	by.ask(ctx, reqs, rl.classed.Load()) // which did not begin, perhaps
 	d, model := by.why, reqs[0].Model
 	var limit *LimitError
 	switch {

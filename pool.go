@@ -82,7 +82,7 @@ func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
 	if rl.engine.Catalog.IsPool(counted) {
-		rl.statsRLocked(&stats, rl.engine.Account(counted), now)
+		stats.count(rl.engine.Account(counted), rl.span(), now)
 	}
 	return stats
 }

@@ -69,6 +69,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -134,10 +135,8 @@ type RateLimiter struct {
 	zoned   account.Span // as long as the wall clock is in it, the engine knows the days of all zones
 	seen    seen         // the maps Quotas and State as the engine knows them
 
-	profiled map[string]profiledQuota // the quotas of profiles, by their names in Quotas
-	loaded   []Provider               // whose profiles those are
+	loaded   profile.Loaded
 	refusals refusalTable
-	classes  map[string]Class   // Config.Classes; nil for none
 	classed  atomic.Bool        // there are any; for those who have no lock
 	charged  [1]*account.Call   // room for the calls of one request
 	unused   unusedReservations // that were not handed out yet
@@ -168,18 +167,13 @@ type RateLimiter struct {
 	uncounted  notice.UncountedPaths
 	reporter   *notice.Reporter // of Config.OnError; nil without it
 	teller     *teller          // of Config.Events; nil without it
-	margin     time.Duration    // Config.Margin
-	holdTTL    time.Duration    // Config.HoldTTL; 0 for never
-	maxQueue   int              // Config.MaxQueue; 0 for no bound
-	maxModels  int              // Config.MaxModels; 0 stands for the default
-	learns     bool             // Config.LearnQuotas
+	terms
+	maxModels int  // Config.MaxModels; 0 stands for the default
+	learns    bool // Config.LearnQuotas
 }
 
 // background is the context of what no caller asks for.
 var background = context.Background()
-
-// span is how long a charge counts to the minute, in nanoseconds.
-func (rl *RateLimiter) span() int64 { return account.Minute + int64(rl.margin) }
 
 // CanSend reports whether a request with the estimated number of tokens fits the quota of model
 // now. It records nothing. An unknown model and one whose quota is all zero are always allowed,

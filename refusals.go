@@ -38,11 +38,11 @@ func (r *refusals) admitted(now account.Now) {
 }
 
 // told returns the last refusal; nil for none.
-func (r *refusals) told(rl *RateLimiter) *Refused {
+func (r *refusals) told(now account.Now) *Refused {
 	if r == nil || r.last.Code == "" {
 		return nil
 	}
 	last := r.last
-	last.At = rl.timeRLocked(r.at).Round(0)
+	last.At = now.TimeAt(r.at)
 	return &last
 }

@@ -125,7 +125,7 @@ func (s *shared) nextLocked(process int64, c engine.Command) {
 		s.rl.sayer = byProcess
 	}
 	if set, is := c.(engine.SetClasses); is {
-		s.rl.classesAreLocked(set.Classes)
+		s.rl.classed.Store(len(set.Classes) > 0)
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 		}
 	}
 	rl.seen = seen{rl.Quotas, len(rl.Quotas), rl.State}
-	rl.classesAreLocked(e.Classes())
+	rl.classed.Store(len(e.Classes()) > 0)
 	for id, c := range s.calls {
 		if is := e.Call(id); is != nil {
 			c.NameAs(is)

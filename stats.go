@@ -75,7 +75,7 @@ func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	var t engine.Target
 	rl.mu.RLock()
 	if now, ok := rl.lookRLocked(model, &t); ok && !rl.isStaleRLocked(t.Account, now) {
-		rl.statsRLocked(&stats, t.Account, now)
+		stats.count(t.Account, rl.span(), now)
 		rl.mu.RUnlock()
 		return stats
 	}
@@ -83,7 +83,7 @@ func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterTidyLocked(model)
-	rl.statsRLocked(&stats, t.Account, now)
+	stats.count(t.Account, rl.span(), now)
 	rl.leaveLocked(now)
 	return stats
 }
@@ -103,9 +103,9 @@ func (rl *RateLimiter) isStaleRLocked(a *account.Account, now account.Now) bool 
 	return rl.shared == nil && a.Name != "" && a.IsStale(now, rl.engine.Span())
 }
 
-// statsRLocked fills in the usage and the limits of an account at a moment.
-func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now account.Now) {
-	q, cut := &a.Quota, now.Instant-rl.span()
+// count fills in the usage and the limits of an account at a moment.
+func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
+	q, cut := &a.Quota, now.Instant-span
 	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
 	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
@@ -123,6 +123,16 @@ func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now accou
 	}
 }
 
+// countAside fills in the usage that an entry of State shows of a model, and changes nothing of that.
+func (s *ModelStats) countAside(a *account.Account, shows *UsageStats, span int64, now account.Now) {
+	if shows == nil {
+		shows = new(UsageStats)
+	}
+	var is ModelStats
+	is.count(a.Aside(shownBy(shows), dayFrom(shows.DayStart, a.Quota.DayZone), now, span), span, now)
+	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
+}
+
 // inZone returns a time in the zone of a quota, or as it is where this machine does not know that.
 func inZone(at time.Time, name string) time.Time {
 	if zone, err := clock.LoadZone(name); err == nil {
@@ -138,22 +148,10 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 	}
 	s.SpendDay, s.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
 	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View().Found(now.Instant)
-	if u := reportsOf(a, now); u != nil {
+	if u := a.External(now); u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
 		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount
 	}
-}
-
-// reportsOf returns what others use of an account at a moment; nil for nothing.
-func reportsOf(a *account.Account, now account.Now) *account.External {
-	if a.Reports == nil {
-		return nil
-	}
-	u := *a.Reports
-	if !u.Expire(now.Instant, now.Wall) {
-		return nil
-	}
-	return &u
 }
 
 // AllStats returns the stats of every model that has a quota or usage, after forgetting expired

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/notice"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -99,7 +100,7 @@ func newTeller(rl *RateLimiter, h EventHandler) *teller {
 	if h == nil {
 		return nil
 	}
-	knownProviders() // which reads the profiles, before events ask for them under the lock
+	profile.Known() // which reads the profiles, before events ask for them under the lock
 	t := &teller{rl: rl, handlers: EventHandlers(h).(eventHandlers)}
 	t.outlet = notice.NewOutlet(t.hand)
 	return t
@@ -346,7 +347,7 @@ func (c *caller) makeLocked(t *teller, kind EventKind) (e *telling) {
 		e.Operation = waitOperation
 	}
 	if c.class != "" {
-		e.Class = t.rl.knownClassRLocked(c.class)
+		e.Class = t.rl.engine.KnownClass(c.class)
 	}
 	return e
 }

@@ -91,8 +91,5 @@ func (e *Engine) Queue(yield func(*lines.Waiter, *Option) bool) {
 	}
 }
 
-// Waiting returns how many places are taken in all lines.
-func (e *Engine) Waiting() int { return e.lines.Waiting() }
-
 // Span returns the longest that a charge of the minute counted for any caller.
 func (e *Engine) Span() int64 { return e.span }
