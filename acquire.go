@@ -33,7 +33,7 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 // acquireOne is Acquire for a request that may name its class.
 func (rl *RateLimiter) acquireOne(ctx context.Context, req Request) (*Reservation, error) {
 	if rl.shared == nil && ctx.Err() == nil && min(req.PromptTokens, req.OutputTokens) >= 0 {
-		by := rl.caller(ctx)
+		by := rl.teller.caller(ctx)
 		by.ask(ctx, []Request{req}, rl.classed.Load())
 		var d Decision
 		if r := rl.reserveOne(&by, &d, &req); r != nil {

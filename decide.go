@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -234,15 +235,19 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	d.Model = req.Model
 }
 
-// terms are the settings of a process that travel with each of its calls.
+// terms are the settings of a process by which it asks. All but the last travel with each call.
 type terms struct {
-	margin   time.Duration // Config.Margin
-	holdTTL  time.Duration // Config.HoldTTL; 0 for never
-	maxQueue int           // Config.MaxQueue; 0 for no bound
+	margin    time.Duration // Config.Margin
+	holdTTL   time.Duration // Config.HoldTTL; 0 for never
+	maxQueue  int           // Config.MaxQueue; 0 for no bound
+	maxModels int           // Config.MaxModels; 0 stands for the default
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.
 func (t *terms) span() int64 { return account.Minute + int64(t.margin) }
+
+// mostModels is the bound on models without a quota of their own that hold state.
+func (t *terms) mostModels() int { return cmp.Or(t.maxModels, engine.DefaultMaxModels) }
 
 // by returns who asks.
 func (t *terms) by(a asking) (by engine.By) {
@@ -262,11 +267,21 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
 	if rl.pricing != nil {
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, req.BilledOutput)
 	}
-	if r.Account.Has(account.Unknown) {
-		rl.judgeUnknownRLocked(r)
-	} else if !r.Account.IsShown() {
-		rl.checkAgeRLocked(r.Counted)
+	if r.Account.Has(account.Unknown) || !r.Account.IsShown() {
+		if nearest, unknown := rl.meetRLocked(&r.Target); unknown && rl.unknown == UnknownDeny {
+			r.Deny, r.Nearest = true, nearestHint(nearest)
+		}
 	}
+}
+
+// admit admits one request by a look at each limit, and says why in the decision. It returns nil for
+// a denial. room is for the call.
+func (d *Decision) admit(e *engine.Engine, room []*account.Call, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
+	calls, v := e.Admit(room, of, asked, now)
+	if d.explain(&v, e.Items()); !v.Allowed {
+		return nil
+	}
+	return calls[0]
 }
 
 // follow makes a verdict the Decision, with the usage of the model that it is on.

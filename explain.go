@@ -167,7 +167,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		e.StoreError = err.Error()
 	}
 	rl.shared.freshen()
-	profile.Known() // which reads the profiles, before the lock is taken
+	profile.Models() // which reads the profiles, before the lock is taken
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterTidyLocked(model)
@@ -213,7 +213,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0)
 	}
 	if rl.unknown == UnknownDeny && t.Account.Has(account.Unknown) && !rl.engine.Catalog.NamesModel(t.Counted, t.Asked) {
-		r.Deny, r.Nearest = true, nearestHint(rl.nearestRLocked(t.Asked))
+		r.Deny, r.Nearest = true, nearestHint(rl.engine.Catalog.Nearest(t.Asked, &rl.naming))
 	}
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)

@@ -81,7 +81,7 @@ func (l loading) takeQuotas() {
 		zones[q.DayZone] = true
 	}
 	for zone := range zones {
-		tellZone(rl.engine, zone, now)
+		rl.engine.TellZone(state.BoundsOf, zone, now)
 	}
 	rl.engine.LoadPools(l.Pools, now)
 	rl.engine.Catalog.Grow(len(l.Quotas))
@@ -108,8 +108,7 @@ func (l loading) sayLocked(instant int64, say func(*catalog.Catalog) []catalog.C
 	now := rl.nowAtLocked(instant)
 	rl.sayer = byFile
 	rl.engine.Change(say, now)
-	rl.zoned = rl.engine.ZonesKnown(now.Wall)
-	rl.quotaVersion++
+	rl.saidLocked(now)
 }
 
 // takeUsage replaces the usage of all models and pools, and drops what providers have reported.
@@ -138,13 +137,13 @@ func (l loading) takeOneLocked(u *loadedUsage, now account.Now) {
 	rl := l.rl
 	var kept account.Mark
 	if was := rl.engine.Account(u.name); was != nil {
-		kept = rl.localLocked(was).marks.saved(rl.saved)
+		kept = rl.localLocked(was).marks.Saved(rl.saved)
 	}
-	a := rl.adoptPreparedLocked(u.name, u.usage, u.Prepared, kept.Has, now)
+	a := rl.adoptEntryLocked(u.name, u.usage, u.Prepared, kept.Has, now)
 	if !a.IsPool() {
 		rl.State[a.Name] = u.usage
 	}
-	rl.localLocked(a).marks.loaded(rl.saved, a.Save())
+	rl.localLocked(a).marks.Loaded(rl.saved, a.Save())
 	l.loaded(a, u.Prepared, now)
 }
 
@@ -167,4 +166,28 @@ func (l loading) takeFindings() {
 		}
 		work.Next()
 	}
+}
+
+// loadSpend makes the spend that of a file, and adds what was spent since the last Load or Persist:
+// no Load may forget money, as it forgets charges. Each account changes in one step.
+func (s *storage) loadSpend(l loading) {
+	rl := l.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	work := chores.NewWorker(&rl.mu, &rl.clock)
+	names := map[string]bool{state.OtherAccount: true}
+	for name := range l.Spend {
+		names[name] = true
+	}
+	for a := range rl.engine.Accounts {
+		if a.Spend != nil {
+			names[a.Name] = true
+		}
+		work.Next()
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		rl.engine.LoadSpendOver(s.spent, name, l.Spend[name], rl.nowAtLocked(work.Instant))
+		work.Next()
+	}
+	s.spent = l.Spend
 }

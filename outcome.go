@@ -25,7 +25,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 	if rl.teller == nil {
 		return nil
 	}
-	return rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), nil)
+	return rl.teller.toldRefusedLocked(by, d, model, rl.teller.estimateRLocked(reqs, model), nil)
 }
 
 // admittedAllLocked returns the events of reservations that were made together.
@@ -42,10 +42,10 @@ func (t *teller) admittedAllLocked(by *caller, made Reservations) (e *telling) {
 }
 
 // estimateRLocked adds up what requests ask of a model, by whatever names they call it.
-func (rl *RateLimiter) estimateRLocked(reqs []Request, model string) (sum tokens.Count) {
-	name := rl.nameRLocked(model)
+func (t *teller) estimateRLocked(reqs []Request, model string) (sum tokens.Count) {
+	name := t.rl.nameRLocked(model)
 	for i := range reqs {
-		if req := &reqs[i]; rl.nameRLocked(req.Model) == name {
+		if req := &reqs[i]; t.rl.nameRLocked(req.Model) == name {
 			sum = sum.Plus(tokens.Count{Input: max(req.PromptTokens, 0), Output: max(req.OutputTokens, 0)})
 		}
 	}
@@ -79,7 +79,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 		rl.refusals.use(rl.nameRLocked(model), rl.Quotas).refused(rl.nowLocked(), d)
 	}
 	if rl.teller != nil {
-		e = rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), err)
+		e = rl.teller.toldRefusedLocked(by, d, model, rl.teller.estimateRLocked(reqs, model), err)
 	}
 	rl.mu.Unlock()
 	rl.teller.tell(e)
@@ -96,7 +96,7 @@ func (t *teller) queued(by *caller, w *waiter) {
 		by.queued, by.why = true, w.why
 		e = by.makeLocked(t, EventQueued)
 		model := cmp.Or(w.why.Model, w.requests[0].Model)
-		e.ID, e.Estimated = by.number(), usage(t.rl.estimateRLocked(w.requests, model))
+		e.ID, e.Estimated = by.number(), usage(t.estimateRLocked(w.requests, model))
 		e.decided(w.why)
 		t.nameRLocked(e, model)
 	}
@@ -116,7 +116,7 @@ func (t *teller) served(by *caller, w *waiter) {
 		e = t.admittedAllLocked(by, w.reservations)
 	case by.queued:
 		e = by.makeLocked(t, EventPassed)
-		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usage(t.rl.estimateRLocked(w.requests, w.requests[0].Model))
+		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usage(t.estimateRLocked(w.requests, w.requests[0].Model))
 		e.decided(w.why)
 		t.nameRLocked(e, w.requests[0].Model)
 	}

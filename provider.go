@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -90,28 +89,11 @@ type ProfileSource struct {
 // The profile is a copy, which the caller may change. An error wraps ErrUnknownProvider, or it
 // names the tier and those that exist. Profile is safe for concurrent use.
 func Profile(provider Provider, tier string) (ProviderProfile, error) {
-	p := profile.Builtin().Provider(string(provider))
-	if p == nil {
-		return ProviderProfile{}, fmt.Errorf("profile: %w", unknownProvider(provider))
+	p, at, rows, err := profile.Builtin().At(string(provider), tier)
+	if err != nil {
+		return ProviderProfile{}, fmt.Errorf("profile: %w", err)
 	}
-	if tier == "" {
-		return makeProfile(p, p.LowestPaid(), p.Lowest()), nil
-	}
-	found, ok := p.FindTier(tier)
-	switch names := p.TierNames(); {
-	case ok:
-		return makeProfile(p, found.Name, p.Models(found.Name)), nil
-	case len(names) == 0:
-		return ProviderProfile{}, fmt.Errorf("profile: provider %q has no tier %q: no tier of it is known", provider, tier)
-	default:
-		return ProviderProfile{}, fmt.Errorf("profile: provider %q has no tier %q: its tiers are %s",
-			provider, tier, strings.Join(names, ", "))
-	}
-}
-
-func unknownProvider(provider Provider) error {
-	return fmt.Errorf("%w %q: known are %s",
-		ErrUnknownProvider, provider, strings.Join(profile.Builtin().Names(), ", "))
+	return makeProfile(p, at, rows), nil
 }
 
 // Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
@@ -147,8 +129,8 @@ func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
 		providers = []Provider{ProviderGemini}
 	}
 	for provider := range cfg.Tiers {
-		if profile.Builtin().Provider(string(provider)) == nil {
-			return nil, fmt.Errorf("Tiers: %w", unknownProvider(provider))
+		if _, err := profile.Builtin().Known(string(provider)); err != nil {
+			return nil, fmt.Errorf("Tiers: %w", err)
 		}
 		if !slices.Contains(providers, provider) {
 			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
@@ -170,9 +152,9 @@ func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, e
 	if tier, named := tiers[provider]; named {
 		return Profile(provider, tier)
 	}
-	p := profile.Builtin().Provider(string(provider))
-	if p == nil {
-		return ProviderProfile{}, unknownProvider(provider)
+	p, err := profile.Builtin().Known(string(provider))
+	if err != nil {
+		return ProviderProfile{}, err
 	}
 	return makeProfile(p, p.LowestPaid(), p.Defaults()), nil
 }

@@ -66,7 +66,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
@@ -127,13 +127,8 @@ type RateLimiter struct {
 	// call Stats, before reading a field of it.
 	State map[string]*UsageStats
 
-	shared  *shared        // nil where no other process has a part in the quota
-	engine  *engine.Engine // all that is decided by; nil in a zero RateLimiter until it is needed
-	clock   clock.Clock
-	timer   *time.Timer  // wakes the limiter; nil until something has to happen by itself
-	firesAt int64        // the instant for which it is set; account.Never where it is not
-	zoned   account.Span // as long as the wall clock is in it, the engine knows the days of all zones
-	seen    seen         // the maps Quotas and State as the engine knows them
+	driver
+	seen seen // the maps Quotas and State as the engine knows them
 
 	loaded   profile.Loaded
 	refusals refusalTable
@@ -168,8 +163,7 @@ type RateLimiter struct {
 	reporter   *notice.Reporter // of Config.OnError; nil without it
 	teller     *teller          // of Config.Events; nil without it
 	terms
-	maxModels int  // Config.MaxModels; 0 stands for the default
-	learns    bool // Config.LearnQuotas
+	learns bool // Config.LearnQuotas
 }
 
 // background is the context of what no caller asks for.
@@ -226,7 +220,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 	}
 	rl.mu.Lock()
 	now, t := rl.enterLocked(model)
-	rl.meetLocked(&t)
+	rl.meetRLocked(&t)
 	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
 	rl.ledger.Recorded(audited{rl}, t.Counted, counted, t.Pools, used, cost)
@@ -244,6 +238,9 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 func (rl *RateLimiter) Reset(model string) {
 	defer rl.teller.flush()
 	defer rl.shared.send()
+	if rl.shared == nil {
+		rl.adoptAll()
+	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
@@ -258,11 +255,31 @@ func (rl *RateLimiter) Reset(model string) {
 		rl.shared.putLocked(engine.Reset{Counted: model})
 		return
 	}
-	rl.adoptAllLocked(now)
 	rl.engine.Reset(model, now)
 	rl.teller.pendLocked(rl.teller.thawedLocked())
 	rl.autosave.changedNowLocked(&rl.clock)
 	rl.leaveLocked(now)
+}
+
+// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
+// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
+// most. An interval of zero or less does nothing.
+//
+// The returned function stops it, and once that has returned no prune runs; it may be called more
+// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
+func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
+	if interval <= 0 {
+		return func() {}
+	}
+	rl.mu.Lock()
+	closing := rl.closingLocked()
+	rl.mu.Unlock()
+	return chores.Every(interval, closing, func() {
+		if rl.shared == nil { // where it is not, what has expired goes with the next command, in all processes
+			rl.adoptAll()
+			rl.walk(rl.engine.Tidy)
+		}
+	})
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in

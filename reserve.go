@@ -66,7 +66,8 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	if c != nil {
 		d.pass(r.Account)
 	} else {
-		c = rl.admitLocked(d, &of, asked[:], now)
+		clear(rl.charged[:])
+		c = d.admit(rl.engine, rl.charged[:0], &of, asked[:], now)
 	}
 	d.Model = req.Model
 	if c != nil {
@@ -83,18 +84,6 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 		rl.teller.tellAndWatch(e, made)
 	}
 	return made
-}
-
-// admitLocked admits one request by a look at each limit, and says why in the decision. It returns
-// nil for a denial.
-func (rl *RateLimiter) admitLocked(d *Decision, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
-	rl.charged[0] = nil
-	calls, v := rl.engine.Admit(rl.charged[:0], of, asked, now)
-	d.explain(&v, rl.engine.Items())
-	if !v.Allowed {
-		return nil
-	}
-	return calls[0]
 }
 
 // limitSlots reports whether one of some accounts limits the calls in flight.
@@ -175,14 +164,14 @@ func abandon(all []*Reservation) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	for _, r := range all {
-		if c := r.liveRLocked(); c != nil && (rl.shared == nil || r.claim()) {
-			rl.abandonLocked(c, inBubble)
-		}
+		r.abandonLocked(inBubble)
 	}
 }
 
-func (rl *RateLimiter) abandonLocked(c *account.Call, inBubble bool) {
+func (r *Reservation) abandonLocked(inBubble bool) {
+	rl, c := r.home, r.liveRLocked()
 	switch {
+	case c == nil || rl.shared != nil && !r.claim():
 	case inBubble:
 		e := rl.endedLocked(c, account.Lost, c.Tokens, rl.engine.Last())
 		if e != nil {

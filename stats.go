@@ -2,12 +2,12 @@ package ratelimit
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -98,11 +98,6 @@ func (rl *RateLimiter) enterTidyLocked(model string) (now account.Now, t engine.
 	return now, t
 }
 
-// isStaleRLocked reports whether something of an account has expired.
-func (rl *RateLimiter) isStaleRLocked(a *account.Account, now account.Now) bool {
-	return rl.shared == nil && a.Name != "" && a.IsStale(now, rl.engine.Span())
-}
-
 // count fills in the usage and the limits of an account at a moment.
 func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
 	q, cut := &a.Quota, now.Instant-span
@@ -123,22 +118,14 @@ func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
 	}
 }
 
-// countAside fills in the usage that an entry of State shows of a model, and changes nothing of that.
+// countAside fills in the usage that an entry of State shows, and leaves that as it is.
 func (s *ModelStats) countAside(a *account.Account, shows *UsageStats, span int64, now account.Now) {
 	if shows == nil {
 		shows = new(UsageStats)
 	}
 	var is ModelStats
-	is.count(a.Aside(shownBy(shows), dayFrom(shows.DayStart, a.Quota.DayZone), now, span), span, now)
+	is.count(a.Aside(shownBy(shows), state.DayFrom(shows.DayStart, a.Quota.DayZone), now, span), span, now)
 	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
-}
-
-// inZone returns a time in the zone of a quota, or as it is where this machine does not know that.
-func inZone(at time.Time, name string) time.Time {
-	if zone, err := clock.LoadZone(name); err == nil {
-		return at.In(zone)
-	}
-	return at
 }
 
 // rare fills in what few models have: a cooldown, usage of others, and rare limits.
@@ -158,37 +145,7 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 // charges. Each is of the moment at which it was read; other calls may come between two of them.
 // AllStats is safe for concurrent use.
 func (rl *RateLimiter) AllStats() map[string]ModelStats {
-	names := rl.names()
-	all := make(map[string]ModelStats, len(names))
-	for _, model := range names {
-		all[model] = rl.Stats(model)
-	}
-	return all
-}
-
-// names returns the models that have a quota or usage, sorted. It lets writers in now and then:
-// walking over 100,000 names takes milliseconds.
-func (rl *RateLimiter) names() []string {
-	rl.shared.freshen()
-	rl.mu.RLock()
-	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
-	add := func(model string) {
-		if names = append(names, model); len(names)%1024 == 0 {
-			rl.mu.RUnlock()
-			rl.mu.RLock()
-		}
-	}
-	for model := range rl.Quotas {
-		if model != catalog.Every && !catalog.IsPattern(model) {
-			add(model)
-		}
-	}
-	for model := range rl.State {
-		add(model)
-	}
-	rl.mu.RUnlock()
-	slices.Sort(names)
-	return slices.Compact(names)
+	return maps.Collect(rl.Iter())
 }
 
 // Models returns the names of all models that have a quota or usage, sorted. The names are those
@@ -196,7 +153,26 @@ func (rl *RateLimiter) names() []string {
 // safe for concurrent use.
 func (rl *RateLimiter) Models() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, model := range rl.names() {
+		rl.shared.freshen()
+		rl.mu.RLock()
+		names := make([]string, 0, len(rl.Quotas)+len(rl.State))
+		add := func(model string) {
+			if names = append(names, model); len(names)%1024 == 0 { // it takes milliseconds for 100,000
+				rl.mu.RUnlock()
+				rl.mu.RLock()
+			}
+		}
+		for model := range rl.Quotas {
+			if model != catalog.Every && !catalog.IsPattern(model) {
+				add(model)
+			}
+		}
+		for model := range rl.State {
+			add(model)
+		}
+		rl.mu.RUnlock()
+		slices.Sort(names)
+		for _, model := range slices.Compact(names) {
 			if !yield(model) {
 				return
 			}

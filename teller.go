@@ -100,7 +100,7 @@ func newTeller(rl *RateLimiter, h EventHandler) *teller {
 	if h == nil {
 		return nil
 	}
-	profile.Known() // which reads the profiles, before events ask for them under the lock
+	profile.Models() // which reads the profiles, before events ask for them under the lock
 	t := &teller{rl: rl, handlers: EventHandlers(h).(eventHandlers)}
 	t.outlet = notice.NewOutlet(t.hand)
 	return t
@@ -309,9 +309,9 @@ func callerOf(ctx context.Context) caller {
 }
 
 // caller returns the caller of a method that waits. A first denial is no refusal.
-func (rl *RateLimiter) caller(ctx context.Context) caller {
+func (t *teller) caller(ctx context.Context) caller {
 	by := caller{ctx: ctx}
-	if rl.teller != nil {
+	if t != nil {
 		by = callerOf(ctx)
 	}
 	by.tentative = true

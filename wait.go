@@ -27,7 +27,7 @@ type waiter struct {
 
 // await waits until a waiter is served in its turn, or refused, which is told then.
 func (w *waiter) await(ctx context.Context) (rs Reservations, err error) {
-	by := w.rl.caller(ctx)
+	by := w.rl.teller.caller(ctx)
 	by.waitsOnly = !w.charges
 	if err = w.check(ctx); err == nil {
 		rs, err = w.wait(ctx, &by)

@@ -86,6 +86,20 @@ func (f *Found) Stored(now Now) (known state.Found, ok bool) {
 	return f.limits.Present(now.Instant, now.Wall), true
 }
 
+// StoreBeside puts what lasts beside the usage into a snapshot: the cooldown, what was found, and
+// what was spent in the days and months that last.
+func (a *Account) StoreBeside(is *state.Snapshot, now Now) {
+	if a.CoolUntil > now.Wall {
+		is.Cooldowns[a.Name] = state.Cooldown{Until: time.Unix(0, a.CoolUntil), Cause: a.CoolCause}
+	}
+	if f, ok := a.Found.Stored(now); ok {
+		is.Found[a.Name] = f
+	}
+	if !a.Spend.IsOver(now.Wall) {
+		is.Spend[a.Name] = a.Spend.Spend
+	}
+}
+
 // Load makes the spend that of a file, and adds what was spent since that was written. A period of
 // the file ends where it does in the zone of the account.
 func (s *Spend) Load(is, since state.Spend, wall int64) {

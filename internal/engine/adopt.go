@@ -14,11 +14,10 @@ func (e *Engine) Adopt(counted string, u *account.Usage, day account.Span, keeps
 }
 
 // AdoptPrepared is Adopt for a usage whose entries were prepared: see account.AdoptPrepared.
-func (e *Engine) AdoptPrepared(counted string, u *account.Usage, p *account.Prepared, day account.Span, keeps func(*account.Charge) bool, now account.Now) *account.Account {
+func (e *Engine) AdoptPrepared(counted string, u *account.Usage, p *account.Prepared, day account.Span, keeps func(*account.Charge) bool, now account.Now) {
 	a := e.need(counted)
 	a.AdoptPrepared(u, p, day, now, e.span, e.openOf(a), keeps)
 	e.adopted(a)
-	return a
 }
 
 // openOf visits the open calls, some of which may have charged an account.

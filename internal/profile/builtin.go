@@ -25,5 +25,5 @@ var Builtin = sync.OnceValue(func() *Set {
 	return set
 })
 
-// Known returns which built-in profile knows which model.
-var Known = sync.OnceValue(func() *Owners { return Builtin().Owners() })
+// Models returns which built-in profile knows which model.
+var Models = sync.OnceValue(func() *Owners { return Builtin().Owners() })

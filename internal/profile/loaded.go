@@ -47,7 +47,7 @@ func (l *Loaded) Providers() int { return len(l.providers) }
 // HasQuotas reports whether any of the profiles has a quota.
 func (l *Loaded) HasQuotas() bool { return len(l.quotas) > 0 }
 
-// Behind returns the quota of a profile that covers a counted name, as long as it is still the same.
+// Behind returns the quota of a profile that covers a counted name, as long as it is the same.
 func (l *Loaded) Behind(name string, c *catalog.Catalog) (q Quota, ok bool) {
 	quota, is, _ := c.Cover(name)
 	q, ok = l.quotas[quota]
@@ -66,15 +66,15 @@ func (l *Loaded) Given(name string, c *catalog.Catalog) (q Quota, ok bool) {
 }
 
 // ProviderOf returns the provider of the models that are counted under a name: that of the profile
-// that its quota came from; else one that was loaded; else the one that a leading "provider/" names,
-// or whose built-in profile knows the name or the model that it is a version of. It is "" where
-// nothing tells. Of a name it is the same as long as the quotas are.
+// that its quota came from; else one that was loaded; else the one that a leading "provider/"
+// names, or whose built-in profile knows the name or the model that it is a version of. It is ""
+// where nothing tells. Of a name it is the same as long as the quotas are.
 func (l *Loaded) ProviderOf(name string, c *catalog.Catalog) string {
 	quota, _, _ := c.Cover(name)
 	if q, ok := l.quotas[quota]; ok {
 		return q.Provider
 	}
-	known := Known()
+	known := Models()
 	isLoaded := func(provider string) bool { return slices.Contains(l.providers, provider) }
 	if p := known.First(name, isLoaded); p != "" {
 		return p
