@@ -274,8 +274,8 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
 	}
 }
 
-// admit admits one request by a look at each limit, and says why in the decision. It returns nil for
-// a denial. room is for the call.
+// admit admits one request by a look at each limit, and says why in the decision. It returns nil
+// for a denial. room is for the call.
 func (d *Decision) admit(e *engine.Engine, room []*account.Call, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
 	calls, v := e.Admit(room, of, asked, now)
 	if d.explain(&v, e.Items()); !v.Allowed {

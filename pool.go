@@ -106,13 +106,7 @@ func (rl *RateLimiter) Pools() iter.Seq[string] {
 // reached. The loop's body may call any method of the limiter. IterPools is safe for concurrent
 // use.
 func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
-	return func(yield func(string, ModelStats) bool) {
-		for name := range rl.Pools() {
-			if !yield(name, rl.PoolStats(name)) {
-				return
-			}
-		}
-	}
+	return withStats(rl.Pools(), rl.PoolStats)
 }
 
 // PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is
@@ -131,11 +125,11 @@ func (rl *RateLimiter) PoolsOf(model string) (names []string) {
 // validatePools returns an error that names the first pool that is out of range.
 func validatePools(pools map[string]Pool) error {
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
-		pool := pools[name]
+		pool, quota := pools[name], state.Quota(pools[name].Quota)
 		if err := state.CheckPool(name, pool.Models); err != nil {
 			return fmt.Errorf("field Pools: %w", err)
 		}
-		if err := pool.Quota.validate(state.PoolName(name)); err != nil {
+		if err := quota.Validate(state.PoolName(name)); err != nil {
 			return err
 		}
 	}

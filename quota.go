@@ -71,13 +71,6 @@ type ModelQuota struct {
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }
 
-// validate returns an error that wraps ErrInvalidQuota when the quota of model
-// has a field out of range.
-func (q ModelQuota) validate(model string) error {
-	is := state.Quota(q)
-	return is.Validate(model)
-}
-
 // SetQuota sets the quota of one model; of an alias (Config.Aliases), that of what it stands for.
 // Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
 // over the account's limits, files and profiles. The zero quota makes the model unlimited. With an

@@ -183,9 +183,14 @@ func (rl *RateLimiter) Models() iter.Seq[string] {
 // Iter returns the same models as [RateLimiter.Models], each with its stats at the moment it is
 // reached. The loop's body may call any method of the limiter. Iter is safe for concurrent use.
 func (rl *RateLimiter) Iter() iter.Seq2[string, ModelStats] {
+	return withStats(rl.Models(), rl.Stats)
+}
+
+// withStats returns names, each with its stats at the moment it is reached.
+func withStats(names iter.Seq[string], stats func(string) ModelStats) iter.Seq2[string, ModelStats] {
 	return func(yield func(string, ModelStats) bool) {
-		for model := range rl.Models() {
-			if !yield(model, rl.Stats(model)) {
+		for name := range names {
+			if !yield(name, stats(name)) {
 				return
 			}
 		}

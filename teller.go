@@ -92,7 +92,7 @@ type teller struct {
 	// Guarded by RateLimiter.mu:
 	pending []*telling // are told by the method that is under way, when it has unlocked
 	unused  *toldCall
-	cooled  cooled
+	cooled  notice.Cooldowns // whose end is to be told
 }
 
 // newTeller returns a teller that is silent until Open; nil without a handler.
@@ -281,7 +281,7 @@ func (t *teller) close() {
 			}
 		}
 	}
-	t.cooled.told = nil
+	t.cooled.Clear()
 	t.outlet.Close()
 	t.rl.mu.Unlock()
 	t.flush()

@@ -29,7 +29,7 @@ func (s *Set) Known(name string) (*Provider, error) {
 }
 
 // At returns what a provider allows at a tier, in any spelling that FindTier takes: the row of each
-// model and pattern, and the name of the tier. The tier "" is the lowest paid one, as Lowest has it.
+// model and pattern, and the name of the tier. The tier "" is the lowest paid one, as in Lowest.
 func (s *Set) At(provider, tier string) (p *Provider, at string, rows map[string]*Row, err error) {
 	if p, err = s.Known(provider); err != nil {
 		return nil, "", nil, err
