@@ -162,32 +162,14 @@ func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, e
 // makeProfile copies rows.
 func makeProfile(p *profile.Provider, tier string, rows map[string]*profile.Row) ProviderProfile {
 	made := ProviderProfile{
-		Provider: Provider(p.Name),
-		Tier:     tier,
-		Counting: ruleWords(p.Counting),
-		Models:   make(map[string]ModelQuota, len(rows)),
-		Sources:  make(map[string]ProfileSource, len(rows)),
+		Provider: Provider(p.Name), Tier: tier, Counting: profile.Words(p.Counting),
+		Models: make(map[string]ModelQuota, len(rows)), Sources: make(map[string]ProfileSource, len(rows)),
 	}
 	for name, row := range rows {
 		made.Models[name] = ModelQuota(row.Limits.Quota())
-		source := ProfileSource{
-			Group: row.Group, URL: row.Source, ReadOn: row.ReadOn.Time(),
-			Counting: ruleWords(p.CountingOf(row)), Confidence: string(row.Confidence),
-		}
-		if source.Tier = tier; !row.At(tier) {
-			source.Tier = row.FirstTier()
-		}
-		made.Sources[name] = source
+		made.Sources[name] = ProfileSource(p.SourceOf(row, tier))
 	}
 	return made
-}
-
-func ruleWords(rules []profile.Rule) []string {
-	words := make([]string, len(rules))
-	for i, rule := range rules {
-		words[i] = string(rule)
-	}
-	return words
 }
 
 // StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that

@@ -130,9 +130,9 @@ type RateLimiter struct {
 	driver
 	seen seen // the maps Quotas and State as the engine knows them
 
-	loaded   profile.Loaded
+	loaded   profile.Loaded // the profiles of providers
 	refusals refusalTable
-	classed  atomic.Bool        // there are any; for those who have no lock
+	classed  atomic.Bool        // the engine has classes; for those who have no lock
 	charged  [1]*account.Call   // room for the calls of one request
 	unused   unusedReservations // that were not handed out yet
 	ledger   tally.Ledger       // what Audit tells
@@ -162,8 +162,8 @@ type RateLimiter struct {
 	uncounted  notice.UncountedPaths
 	reporter   *notice.Reporter // of Config.OnError; nil without it
 	teller     *teller          // of Config.Events; nil without it
-	terms
-	learns bool // Config.LearnQuotas
+	terms                       // by which it asks
+	learns     bool             // Config.LearnQuotas
 }
 
 // background is the context of what no caller asks for.

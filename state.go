@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 )
 
 // Quotas and State belong to the program, and the engine has the same. This file is the door
@@ -27,19 +28,25 @@ func (s *seen) knows(quotas map[string]ModelQuota, counted string, a *account.Ac
 	if q, own := quotas[counted]; own {
 		return (a.Name != "" || a.Listed) && a.Quota.Is((*state.Quota)(&q))
 	}
-	return s.are(quotas)
+	return s.same(quotas)
 }
 
-// are reports whether quotas are the map that was seen last, with as many entries.
-func (s *seen) are(quotas map[string]ModelQuota) bool {
+// same reports whether quotas are the map that was seen last, with as many entries.
+func (s *seen) same(quotas map[string]ModelQuota) bool {
 	return len(quotas) == s.named && sameMap(quotas, s.quotas)
 }
 
 // local is what this process notes beside an account.
 type local struct {
-	home *driver // of the limiter
-	counted
+	home  *driver // of the limiter
 	marks account.Marks
+	noted tally.Noted // of what Audit adds up
+
+	provider   Provider // of the model, as of
+	providedAt int      // this change of what tells it: see teller.providerLocked
+
+	report              state.ReportedLimits // the last that was sent
+	reports, reportedAt int64                // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
 }
 
 // entryOf shows the usage of an account as an entry of State, and shownBy is the reverse: the types
@@ -158,7 +165,7 @@ func (rl *RateLimiter) adoptQuotaLocked(model string, now account.Now) (counted 
 // adoptQuotasLocked has the engine know all quotas where there is another map, or another number of
 // them.
 func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
-	if rl.shared != nil || rl.seen.are(rl.Quotas) {
+	if rl.shared != nil || rl.seen.same(rl.Quotas) {
 		return
 	}
 	for _, name := range rl.engine.Catalog.Names() {

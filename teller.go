@@ -82,6 +82,15 @@ func (e *telling) then(next *telling) *telling {
 	return e
 }
 
+// each takes a row of events apart, which may be nil.
+func (e *telling) each(do func(*telling)) {
+	for e != nil {
+		one := e
+		e, one.next = one.next, nil
+		do(one)
+	}
+}
+
 // teller tells Config.Events what the limiter does. What is told is noted under RateLimiter.mu, and
 // handed to the handlers without it. A limiter without a handler has a nil teller.
 type teller struct {
@@ -188,14 +197,7 @@ func (t *teller) handFrom(i int, e, next *telling) (following int) {
 }
 
 // postBegun has events told by a goroutine of the limiter, whether that is closed or not.
-func (t *teller) postBegun(e *telling) {
-	for e != nil {
-		next := e.next
-		e.next = nil
-		t.outlet.PostBegun(e)
-		e = next
-	}
-}
+func (t *teller) postBegun(e *telling) { e.each(t.outlet.PostBegun) }
 
 // hand is what the outlet calls.
 func (t *teller) hand(e *telling) {
@@ -218,13 +220,10 @@ func (t *teller) drop(e *telling) {
 
 // postRLocked has an event told by a goroutine of the limiter, because no caller is there to.
 func (t *teller) postRLocked(e *telling) {
-	for e != nil {
-		next := e.next
-		e.next = nil
+	e.each(func(e *telling) {
 		t.outlet.Post(e)
 		t.outlet.End() // Post has begun it, too
-		e = next
-	}
+	})
 }
 
 // postLaxRLocked is postRLocked for an event that is left out while too many wait.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Set is all profiles. It never changes, and is safe for concurrent use.
@@ -138,4 +139,30 @@ func (p *Provider) CountingOf(r *Row) []Rule {
 		return r.Counting
 	}
 	return p.Counting
+}
+
+// Source says where and when a row was read, for the quota of a model at a tier.
+type Source struct {
+	Tier       string // the one that the row names, where it is of another
+	Group, URL string
+	ReadOn     time.Time // midnight UTC
+	Counting   []string
+	Confidence string
+}
+
+// SourceOf returns the source of a row as a profile at a tier has it.
+func (p *Provider) SourceOf(r *Row, tier string) Source {
+	if !r.At(tier) {
+		tier = r.FirstTier()
+	}
+	return Source{tier, r.Group, r.Source, r.ReadOn.Time(), Words(p.CountingOf(r)), string(r.Confidence)}
+}
+
+// Words returns rules as a profile has them.
+func Words(rules []Rule) []string {
+	words := make([]string, len(rules))
+	for i, rule := range rules {
+		words[i] = string(rule)
+	}
+	return words
 }
