@@ -52,9 +52,10 @@ func (t *teller) estimateRLocked(reqs []Request, model string) (sum tokens.Count
 	return sum
 }
 
-// refused notes that a method which waits with ctx returns an error, and tells of it, unless the
+// refused notes that the method of a waiter with ctx returns an error, and tells of it, unless the
 // caller is about to ask for less.
-func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs ...Request) {
+func (w *waiter) refused(ctx context.Context, by *caller, err error) {
+	rl, reqs := w.rl, w.requests
 	defer rl.teller.left(by)
 	if c := notice.CallFrom(ctx); len(reqs) == 0 || c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
 		return

@@ -33,7 +33,7 @@ func (w *waiter) await(ctx context.Context) (rs Reservations, err error) {
 		rs, err = w.wait(ctx, &by)
 	}
 	if err != nil {
-		w.rl.refused(ctx, &by, err, w.requests...)
+		w.refused(ctx, &by, err)
 	}
 	return rs, err
 }
