@@ -2,7 +2,8 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"time"
 )
 
 // Acquire waits until Reserve would succeed, and returns the reservation. Waiters for a model are
@@ -31,33 +32,16 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 
 // acquireOne is Acquire for a request that may name its class.
 func (rl *RateLimiter) acquireOne(ctx context.Context, req Request) (*Reservation, error) {
-	by := rl.caller(ctx)
-	r, err := rl.acquire(ctx, &by, req)
-	if err != nil {
-		rl.refused(ctx, &by, err, req)
-	}
-	return r, err
-}
-
-func (rl *RateLimiter) acquire(ctx context.Context, by *caller, req Request) (*Reservation, error) {
-	const op = "acquire"
-	if err := checkWait(ctx, op, req.PromptTokens, req.OutputTokens); err != nil {
-		return nil, err
-	}
-	var d Decision
-	if rl.classed.Load() {
-		by.asking = askingOf(ctx, []Request{req})
-	}
-	if rl.shared == nil {
-		if r := rl.reserveOne(by, &d, &req); r != nil {
+	if rl.shared == nil && ctx.Err() == nil && min(req.PromptTokens, req.OutputTokens) >= 0 {
+		by := rl.teller.caller(ctx)
+		by.ask(ctx, []Request{req}, rl.classed.Load())
+		var d Decision
+		if r := rl.reserveOne(&by, &d, &req); r != nil {
 			return r, nil
 		}
 	}
-	reservations, err := rl.wait(ctx, by, &waiter{op: op, charges: true, requests: []Request{req}})
-	if err != nil {
-		return nil, err
-	}
-	return reservations[0], nil
+	w := &waiter{rl: rl, op: "acquire", charges: true, requests: []Request{req}}
+	return w.awaitOne(ctx)
 }
 
 // AcquireAll is Acquire for several requests, which may name a model more than once. It waits in
@@ -66,25 +50,38 @@ func (rl *RateLimiter) acquire(ctx context.Context, by *caller, req Request) (*R
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reservations, error) {
-	by := rl.caller(ctx)
-	rs, err := rl.acquireAll(ctx, &by, reqs)
-	if err != nil {
-		rl.refused(ctx, &by, err, reqs...)
-	}
-	return rs, err
+	w := &waiter{rl: rl, op: "acquire all", charges: true, requests: reqs}
+	return w.await(ctx)
 }
 
-func (rl *RateLimiter) acquireAll(ctx context.Context, by *caller, reqs []Request) (Reservations, error) {
-	const op = "acquire all"
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// AnyOptions are the options of AcquireAny. The zero value waits for all candidates alike.
+type AnyOptions struct {
+	// Patience is how long the call waits for the first candidate alone, before it takes any. It
+	// waits so long even if the candidate is known to open later. Zero is not at all; a negative
+	// value means the same.
+	Patience time.Duration
+}
+
+// AcquireAny is Acquire for a call that one of several models can serve. The requests are the
+// candidates, in the order of preference. The first with room, and with nobody ahead in its line,
+// is charged at once. If there is none, the call waits in the lines of all of them. While it waits
+// it holds its places there and nothing else: no candidate is charged. It takes the first candidate
+// that has room for it in its turn, and leaves the other lines in the same moment.
+// Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for the first
+// candidate alone at the beginning, unless that can never serve it.
+//
+// It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
+// the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
+// The *LimitError is that of the candidate which opens first by RetryAfter, as in ReserveAny; where
+// no time says when any does, that of the first. Without requests it returns nil.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {
+	if len(requests) == 0 {
+		return nil, ctx.Err()
 	}
-	for _, req := range reqs {
-		if err := checkWait(ctx, op, req.PromptTokens, req.OutputTokens); err != nil {
-			return nil, err
-		}
-	}
-	return rl.wait(ctx, by, &waiter{op: op, charges: true, requests: reqs})
+	w := &waiter{rl: rl, op: "acquire any", charges: true, requests: requests, any: true, patience: opts.Patience}
+	return w.awaitOne(ctx)
 }
 
 // WaitForCapacity returns nil as soon as a request with the given number of tokens fits the quota
@@ -94,35 +91,63 @@ func (rl *RateLimiter) acquireAll(ctx context.Context, by *caller, reqs []Reques
 // It is safe for concurrent use. Waiters for one model pass in turn, but room for one lets all of
 // them pass, because none takes it: use Acquire where that matters.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
-	by := rl.caller(ctx)
-	by.waitsOnly = true
-	err := rl.waitForCapacity(ctx, &by, model, tokens)
-	if err != nil {
-		rl.refused(ctx, &by, err, Request{Model: model, PromptTokens: tokens})
-	}
-	return err
-}
-
-func (rl *RateLimiter) waitForCapacity(ctx context.Context, by *caller, model string, tokens int) error {
-	const op = "wait for capacity"
-	if err := checkWait(ctx, op, tokens, 0); err != nil {
-		return err
-	}
-	if rl.CanSend(model, tokens) {
+	if ctx.Err() == nil && rl.CanSend(model, tokens) {
 		return nil
 	}
-	_, err := rl.wait(ctx, by, &waiter{op: op, requests: []Request{{Model: model, PromptTokens: tokens}}})
+	w := &waiter{rl: rl, op: "wait for capacity", requests: []Request{{Model: model, PromptTokens: tokens}}}
+	_, err := w.await(ctx)
 	return err
 }
 
-// checkWait returns the error of an ended context or a negative number, before anything else is
-// checked.
-func checkWait(ctx context.Context, op string, promptTokens, outputTokens int) error {
-	if err := ctx.Err(); err != nil {
+// Usage is the real usage of a call. The zero value means unknown. A negative count is zero.
+type Usage struct {
+	PromptTokens int // input tokens
+	OutputTokens int
+}
+
+// Do waits for room with Acquire, runs call, and settles the reservation. It settles by the Usage
+// that call returns, even together with an error. Without a Usage it settles at the estimate,
+// because a failed call may have been counted all the same; but an error that wraps ErrNotSent
+// gives everything back. If call panics the estimate stays charged, and the panic propagates.
+//
+// The context that call gets is ctx with the reservation in it: see ReservationFrom.
+//
+// Do returns the error of Acquire, in which case call did not run, or the error of call unchanged.
+// Like Acquire it refuses at once only a call that could not pass in time even with all open calls
+// given back. call must not be nil. Do is safe for concurrent use.
+func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
+	r, err := rl.acquireOne(ctx, req)
+	if err != nil {
 		return err
 	}
-	if tokens := min(promptTokens, outputTokens); tokens < 0 {
-		return fmt.Errorf("%s: %w: negative tokens: %d", op, ErrInvalidTokens, tokens)
+	used := Usage{req.PromptTokens, req.OutputTokens}
+	sent := true
+	defer func() {
+		if sent {
+			r.Commit(used.PromptTokens, used.OutputTokens)
+		} else {
+			r.Cancel()
+		}
+	}()
+	reported, err := call(context.WithValue(ctx, reservationKey{}, r))
+	if reported != (Usage{}) {
+		used = reported
+	} else if errors.Is(err, ErrNotSent) {
+		sent = false
 	}
-	return nil
+	return err
+}
+
+// reservationKey is the key of the reservation in the context that Do gives to call.
+type reservationKey struct{}
+
+// ReservationFrom returns the reservation of the Do whose call got ctx, or a context made from it;
+// of nested ones that of the innermost. Elsewhere it returns nil, whose methods do nothing. The
+// call may tell Arrived when the provider got the request. Do settles the reservation: a Commit or
+// Cancel of the call's own comes first, and Do's then does nothing.
+//
+// It is safe for concurrent use.
+func ReservationFrom(ctx context.Context) *Reservation {
+	r, _ := ctx.Value(reservationKey{}).(*Reservation)
+	return r
 }

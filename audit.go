@@ -75,17 +75,6 @@ func (rl *RateLimiter) Audit() Audit {
 	return a
 }
 
-// counted is what this process counts beside an account.
-type counted struct {
-	noted tally.Noted // of what Audit adds up
-
-	provider   Provider // of the model, as of
-	providedAt int      // this change of what tells it: see teller.providerLocked
-
-	report              state.ReportedLimits // the last that was sent
-	reports, reportedAt int64                // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
-}
-
 func auditSumOf(s tally.Sum) AuditSum {
 	fit := func(n int64) int { return int(min(max(n, math.MinInt), math.MaxInt)) }
 	return AuditSum{Calls: fit(s.Calls), InputTokens: fit(s.Input), OutputTokens: fit(s.Output), Money: s.Money}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
@@ -61,19 +60,8 @@ func (rl *RateLimiter) setClassesLocked(classes map[string]Class, now account.No
 		rl.shared.putLocked(engine.SetClasses{Classes: stored})
 		return
 	}
-	rl.classesAreLocked(stored)
+	rl.classed.Store(len(stored) > 0)
 	rl.engine.SetClasses(stored, now)
-}
-
-// classesAreLocked notes which classes there are.
-func (rl *RateLimiter) classesAreLocked(classes map[string]state.Class) {
-	if rl.classes = nil; len(classes) > 0 {
-		rl.classes = make(map[string]Class, len(classes))
-	}
-	for name, c := range classes {
-		rl.classes[name] = Class(c)
-	}
-	rl.classed.Store(len(classes) > 0)
 }
 
 // storedClasses returns classes as they are stored.
@@ -102,26 +90,30 @@ func askingOf(ctx context.Context, reqs []Request) (a asking) {
 	return a
 }
 
-// askFor notes the class of a caller, where there are any.
-func (rl *RateLimiter) askFor(by *caller, ctx context.Context, reqs []Request) {
-	if rl.classed.Load() {
-		by.asking = askingOf(ctx, reqs)
-	}
+// askedFor returns the class and the flow of a candidate: its own, or those of the call.
+func (a asking) askedFor(req *Request) asking {
+	return asking{class: cmp.Or(req.Class, a.class), flow: cmp.Or(req.Flow, a.flow)}
 }
 
-// knownClassRLocked returns the name of a class if it is one of Config.Classes; else nothing.
-func (rl *RateLimiter) knownClassRLocked(name string) string {
-	if _, known := rl.classes[name]; known {
-		return name
+// ask notes the class and the flow of a caller, where there are classes.
+func (c *caller) ask(ctx context.Context, reqs []Request, classed bool) {
+	if classed {
+		c.asking = askingOf(ctx, reqs)
 	}
-	return ""
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.
 func (rl *RateLimiter) Classes() map[string]Class {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	return maps.Clone(rl.classes)
+	if !rl.classed.Load() {
+		return nil
+	}
+	all := make(map[string]Class)
+	for name, c := range rl.engine.Classes() {
+		all[name] = Class(c)
+	}
+	return all
 }
 
 // validateClasses returns an error that names the first class and field out of range, and its

@@ -15,6 +15,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -166,6 +167,14 @@ type Config struct {
 	MaxModels int `yaml:"max_models,omitempty"`
 }
 
+// Store makes limiters on many machines one: those whose stores lead to the same place decide as
+// one limiter would that did all of it. Module redisstore has one for Redis and Valkey. Only
+// modules of this library can implement it, because its method speaks of an internal package.
+//
+// A Store starts nothing before a limiter opens it. It may serve several limiters, and is safe for
+// concurrent use. Closing a limiter ends that limiter's part.
+type Store = store.Store
+
 // New returns a limiter with the quotas of Gemini that keeps its state in the default YAML file.
 // It does not load the file: see [RateLimiter.Load]. It fails when no home folder is known.
 func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
@@ -208,7 +217,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	rl.storage.path = fsx.Absolute(path)
 	// Persist makes the folder: a program that never calls it leaves nothing behind.
 	fsx.SweepTemps(rl.storage.path)
-	if err := rl.startSaver(cfg.AutoPersist); err != nil {
+	if err := rl.storage.startSaver(rl, cfg.AutoPersist); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	rl.teller.begin()
@@ -260,7 +269,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	rl.storage.sqlite = &sqliteStore{db: db, models: sqlitestate.NewUnsaved()}
-	if err := rl.startSaver(cfg.AutoPersist); err != nil {
+	if err := rl.storage.startSaver(rl, cfg.AutoPersist); err != nil {
 		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
@@ -290,9 +299,7 @@ func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 		State:  make(map[string]*UsageStats),
 
 		naming:   catalog.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
-		margin:   cfg.Margin,
-		holdTTL:  cfg.HoldTTL,
-		maxQueue: cfg.MaxQueue, maxModels: cfg.MaxModels,
+		terms:    terms{margin: cfg.Margin, holdTTL: cfg.HoldTTL, maxQueue: cfg.MaxQueue, maxModels: cfg.MaxModels},
 		learns:   cfg.LearnQuotas,
 		unknown:  cfg.Unknown,
 		tiers:    maps.Clone(cfg.Tiers),
@@ -329,11 +336,9 @@ func (cfg *Config) validate() error {
 	options := settings.Options{
 		Margin: cfg.Margin, HoldTTL: cfg.HoldTTL, MaxQueue: cfg.MaxQueue, MaxModels: cfg.MaxModels,
 		LeaseTTL: cfg.LeaseTTL, Durability: cfg.Durability, AutoPersist: settings.AutoPersist(cfg.AutoPersist),
+		Store: cfg.Store != nil, Shared: cfg.Shared, FilePath: cfg.FilePath, Backend: cfg.Backend,
 	}
 	if err := options.Validate(); err != nil {
-		return err
-	}
-	if err := cfg.checkStore(); err != nil {
 		return err
 	}
 	if err := validateClasses(cfg.Classes); err != nil {
@@ -348,7 +353,7 @@ func (cfg *Config) validate() error {
 	if _, err := cfg.Unpriced.MarshalText(); err != nil {
 		return fmt.Errorf("field Unpriced: %w", err)
 	}
-	if err := validatePrices(cfg.Prices); err != nil {
+	if err := catalog.ValidatePrices(cfg.Prices); err != nil {
 		return fmt.Errorf("field Prices: %w", err)
 	}
 	return state.ValidateAll(storedQuotas(cfg.Quotas))

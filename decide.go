@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -176,21 +177,9 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 		rl.decideRLocked(d, req, &t, now)
 	} else {
 		rl.decideRLocked(d, req, &t, now)
-		rl.countAsideRLocked(&d.Stats, &t, now)
+		d.Stats.countAside(t.Account, rl.State[t.Counted], rl.span(), now)
 	}
 	rl.leaveLocked(now)
-}
-
-// countAsideRLocked fills in the usage that State shows of a model, and changes nothing of that.
-func (rl *RateLimiter) countAsideRLocked(s *ModelStats, t *engine.Target, now account.Now) {
-	shows := rl.State[t.Counted]
-	if shows == nil {
-		shows = new(UsageStats)
-	}
-	var is ModelStats
-	day := dayFrom(shows.DayStart, t.Account.Quota.DayZone)
-	rl.statsRLocked(&is, t.Account.Aside(shownBy(shows), day, now, rl.span()), now)
-	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
 }
 
 // passesRLocked is decideRLocked for a request that passes without a look at each limit. It is
@@ -208,7 +197,7 @@ func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target
 	}
 	d.pass(t.Account)
 	d.Model = req.Model
-	rl.statsRLocked(&d.Stats, t.Account, now)
+	d.Stats.count(t.Account, rl.span(), now)
 	return true
 }
 
@@ -228,7 +217,7 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	if rl.shared != nil {
 		if refusal := rl.shared.refusesRLocked(); refusal != nil {
 			*d = *refusal
-			rl.statsRLocked(&d.Stats, t.Account, now)
+			d.Stats.count(t.Account, rl.span(), now)
 			d.Model = req.Model
 			return
 		}
@@ -242,20 +231,34 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	var v verdict.Verdict
 	all := rl.engine.Explain(&v, items[:0], &by, asked[:], now)
 	d.explain(&v, all)
-	rl.statsRLocked(&d.Stats, t.Account, now)
+	d.Stats.count(t.Account, rl.span(), now)
 	d.Model = req.Model
 }
 
-// by returns who asks, with the settings of this limiter.
-func (rl *RateLimiter) by(a asking) (by engine.By) {
-	rl.fillBy(&by, &a)
+// terms are the settings of a process by which it asks. All but the last travel with each call.
+type terms struct {
+	margin    time.Duration // Config.Margin
+	holdTTL   time.Duration // Config.HoldTTL; 0 for never
+	maxQueue  int           // Config.MaxQueue; 0 for no bound
+	maxModels int           // Config.MaxModels; 0 stands for the default
+}
+
+// span is how long a charge counts to the minute, in nanoseconds.
+func (t *terms) span() int64 { return account.Minute + int64(t.margin) }
+
+// mostModels is the bound on models without a quota of their own that hold state.
+func (t *terms) mostModels() int { return cmp.Or(t.maxModels, engine.DefaultMaxModels) }
+
+// by returns who asks.
+func (t *terms) by(a asking) (by engine.By) {
+	t.fillBy(&by, &a)
 	return by
 }
 
 // fillBy is by in place: copying so much takes longer than filling it in.
-func (rl *RateLimiter) fillBy(by *engine.By, a *asking) {
+func (t *terms) fillBy(by *engine.By, a *asking) {
 	by.Class, by.Flow = a.class, a.flow
-	by.Span, by.HoldTTL, by.MaxQueue = rl.span(), int64(rl.holdTTL), rl.maxQueue
+	by.Span, by.HoldTTL, by.MaxQueue = t.span(), int64(t.holdTTL), t.maxQueue
 }
 
 // askForRLocked fills in what a request asks of its target.
@@ -264,17 +267,27 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
 	if rl.pricing != nil {
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, req.BilledOutput)
 	}
-	if r.Account.Has(account.Unknown) {
-		rl.judgeUnknownRLocked(r)
-	} else if !r.Account.IsShown() {
-		rl.checkAgeRLocked(r.Counted)
+	if r.Account.Has(account.Unknown) || !r.Account.IsShown() {
+		if nearest, unknown := rl.meetRLocked(&r.Target); unknown && rl.unknown == UnknownDeny {
+			r.Deny, r.Nearest = true, nearestHint(nearest)
+		}
 	}
 }
 
-// fillRLocked makes a verdict a Decision, with the usage of the model that it is on.
-func (rl *RateLimiter) fillRLocked(d *Decision, v *verdict.Verdict, items []verdict.Item, now account.Now) {
+// admit admits one request by a look at each limit, and says why in the decision. It returns nil
+// for a denial. room is for the call.
+func (d *Decision) admit(e *engine.Engine, room []*account.Call, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
+	calls, v := e.Admit(room, of, asked, now)
+	if d.explain(&v, e.Items()); !v.Allowed {
+		return nil
+	}
+	return calls[0]
+}
+
+// follow makes a verdict the Decision, with the usage of the model that it is on.
+func (d *Decision) follow(v *verdict.Verdict, items []verdict.Item, span int64, now account.Now) {
 	if of := d.explain(v, items); of != nil {
-		rl.statsRLocked(&d.Stats, of.Account, now)
+		d.Stats.count(of.Account, span, now)
 	}
 }
 

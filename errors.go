@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -66,10 +67,9 @@ var (
 
 	// ErrUnknownProvider is returned by Profile and the constructors, and reported by AddProvider,
 	// for a provider that has no profile, such as a misspelt one. The error names it.
-	ErrUnknownProvider = errors.New("unknown provider")
+	ErrUnknownProvider = profile.ErrUnknown
 
-	errNoPoolName = errors.New("the name of the pool is empty")
-	errNoFile     = errors.New("the limiter has no state file: make it with a constructor")
+	errNoFile = errors.New("the limiter has no state file: make it with a constructor")
 )
 
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded, to

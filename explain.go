@@ -1,11 +1,11 @@
 package ratelimit
 
 import (
-	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
@@ -167,33 +167,36 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		e.StoreError = err.Error()
 	}
 	rl.shared.freshen()
-	knownProviders() // which reads the profiles, before the lock is taken
+	profile.Models() // which reads the profiles, before the lock is taken
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterTidyLocked(model)
 	a := t.Account
-	e.Counted, e.At = t.Counted, rl.timeRLocked(now.Instant).Round(0)
+	e.Counted, e.At = t.Counted, now.Time()
 	if !a.Has(account.Unknown) {
-		var origins quotaOrigins
-		e.Quota, origins = rl.engine.Catalog.Origins(t.Counted)
-		if e.Origin = origins.whole(); rl.shared != nil && e.Origin == verdict.OriginProgram {
+		quota, origins := rl.engine.Catalog.Origins(t.Counted)
+		if e.Quota, e.Origin = quota, verdict.OriginOf(origins); rl.shared != nil && e.Origin == verdict.OriginProgram {
 			e.Origin = verdict.OriginShared // by whichever process
 		}
-		if row, ok := rl.profileRowRLocked(t.Counted); ok {
-			e.ProfileReadOn = row.source.ReadOn
+		if q, ok := rl.loaded.Given(t.Counted, rl.engine.Catalog); ok {
+			e.ProfileReadOn = q.ReadOn
 		}
 	}
-	is := rl.poolStateRLocked(a, t.Counted, now)
+	use, open := rl.engine.Use(a, t.Counted, rl.span(), now)
+	is := poolStateOf("", &use)
 	e.Limits, e.Budgets, e.Found = is.Limits, is.Budgets, is.Found
 	e.InFlight, e.Waiting, e.WaitingByClass = is.InFlight, is.Waiting, is.WaitingByClass
 	e.CooldownUntil, e.Cause = is.CooldownUntil, is.Cause
-	e.Provider = rl.providerOfRLocked(t.Counted)
-	open := openOf(rl.engine, a, rl.span(), now)
-	e.OldestOpen, e.OpenOverMinute = open.oldest, open.overMinute
-	e.Line = rl.lineRLocked(a, now)
-	e.LastRefusal = rl.refusals.Get(t.Counted).told(rl)
+	e.OldestOpen, e.OpenOverMinute = open.Oldest, open.OverMinute
+	e.Provider = Provider(rl.loaded.ProviderOf(t.Counted, rl.engine.Catalog))
+	const most = 16
+	for _, w := range rl.engine.Line(a, most, now) {
+		e.Line = append(e.Line, Waiter(w))
+	}
+	e.LastRefusal = rl.refusals.Get(t.Counted).told(now)
 	for _, pool := range t.Pools {
-		e.Pools = append(e.Pools, rl.poolStateRLocked(pool, pool.Name, now))
+		use, _ := rl.engine.Use(pool, pool.Name, rl.span(), now)
+		e.Pools = append(e.Pools, poolStateOf(pool.Name, &use))
 	}
 	rl.explainNextRLocked(&e.Next, &t, now)
 	rl.leaveLocked(now)
@@ -210,7 +213,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0)
 	}
 	if rl.unknown == UnknownDeny && t.Account.Has(account.Unknown) && !rl.engine.Catalog.NamesModel(t.Counted, t.Asked) {
-		r.Deny, r.Nearest = true, nearestHint(rl.nearestRLocked(t.Asked))
+		r.Deny, r.Nearest = true, nearestHint(rl.engine.Catalog.Nearest(t.Asked, &rl.naming))
 	}
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
@@ -220,132 +223,66 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 			*d = *refusal
 		}
 	}
-	rl.statsRLocked(&d.Stats, t.Account, now)
+	d.Stats.count(t.Account, rl.span(), now)
 	d.Model = t.Asked
 }
 
-// quotaOrigins is who said each limit of a quota.
-type quotaOrigins [state.Dimensions]state.Origin
-
-// whole returns who said a quota: a report that corrected it, else the first in the order of their
-// precedence.
-func (o *quotaOrigins) whole() string {
-	switch least := slices.Min(o[:]); {
-	case slices.Contains(o[:], state.Learned):
-		return verdict.OriginLearned
-	case least == state.Program:
-		return verdict.OriginProgram
-	case least == state.Account:
-		return verdict.OriginAccount
+// ExplainPool returns the state of a pool: its limits with what is used of them, its budgets, the
+// calls in flight and those that wait. It charges nothing, and costs as much as Explain. With
+// Config.Shared it tells of all processes. It is safe for concurrent use.
+func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
+	rl.shared.freshen()
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now, counted := rl.nowLocked(), state.PoolName(name)
+	if !rl.engine.Catalog.IsPool(counted) {
+		return PoolState{}, false
 	}
-	return verdict.OriginGiven
+	use, _ := rl.engine.Use(rl.engine.Account(counted), counted, rl.span(), now)
+	return poolStateOf(counted, &use), true
 }
 
-// limitsRLocked returns the state of the limits of an account, without those that are unlimited.
-func (rl *RateLimiter) limitsRLocked(a *account.Account, counted string, now account.Now) []LimitState {
-	_, origins := rl.engine.Catalog.Origins(counted)
-	open, reports := openOf(rl.engine, a, rl.span(), now), reportsOf(a, now)
-	limits := make([]LimitState, 0, state.Dimensions)
-	for _, of := range [...]state.Dimension{
-		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
-	} {
-		l := LimitState{Limit: state.Limits[of].Key, Max: *a.Quota.Limit(of), Origin: state.OriginKeys[origins[of]]}
-		if l.Max == 0 {
-			continue
-		}
-		l.Used = a.Used(of, rl.span(), now)
-		if l.Open = min(open.of(of), l.Used); of == state.InFlight {
-			l.Open = l.Used
-		} else {
-			if reports != nil {
-				l.External = reports[of].Amount
-			}
-			if wait := verdict.RoomIn(a, of, rl.span(), now); wait > 0 {
-				l.RoomAt = rl.timeRLocked(now.Instant + wait).Round(0)
-			}
-		}
-		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
-		limits = append(limits, l)
+// poolStateOf returns what is known of a pool, by its counted name, or of a model.
+func poolStateOf(counted string, u *verdict.Use) PoolState {
+	is := PoolState{
+		Limits: make([]LimitState, len(u.Limits)), Found: (*FoundLimits)(u.Found),
+		InFlight: u.InFlight, Waiting: u.Waiting, WaitingByClass: u.WaitingByClass,
+		CooldownUntil: u.CooldownUntil, Cause: Cause(u.Cause),
 	}
-	return limits
+	is.Pool, _ = state.PoolOf(counted)
+	for i, l := range u.Limits {
+		is.Limits[i] = LimitState(l)
+	}
+	for _, b := range u.Budgets {
+		is.Budgets = append(is.Budgets, BudgetState(b))
+	}
+	return is
 }
 
-// openUse is what the open calls of an account have of its usage, and how old they are.
-type openUse struct {
-	minute, day state.Cost // of the requests, those that have not arrived
-	oldest      time.Duration
-	overMinute  int
-}
-
-// openOf looks at all open calls.
-func openOf(e *engine.Engine, a *account.Account, span int64, now account.Now) (open openUse) {
-	if a.InFlight == 0 {
-		return open
+// use is the reverse of poolStateOf.
+func (is *PoolState) use() verdict.Use {
+	u := verdict.Use{
+		Found: (*verdict.Found)(is.Found), InFlight: is.InFlight, Waiting: is.Waiting, WaitingByClass: is.WaitingByClass,
+		CooldownUntil: is.CooldownUntil, Cause: string(is.Cause),
 	}
-	cut := now.Instant - span
-	for c := range e.Calls {
-		for i := range c.Charges {
-			charge := &c.Charges[i]
-			if charge.Account() == a {
-				open.add(c, charge, cut, now)
-			}
-		}
+	for _, l := range is.Limits {
+		u.Limits = append(u.Limits, verdict.Limit(l))
 	}
-	return open
-}
-
-func (o *openUse) add(c *account.Call, charge *account.Charge, cut int64, now account.Now) {
-	age := max(now.Instant-c.At.Instant, 0)
-	if o.oldest = max(o.oldest, time.Duration(age)); age > account.Minute {
-		o.overMinute++
+	for _, b := range is.Budgets {
+		u.Budgets = append(u.Budgets, verdict.Budget(b))
 	}
-	minute, day := charge.Counts(cut)
-	for _, in := range [...]struct {
-		sum    *state.Cost
-		counts bool
-	}{{&o.minute, minute}, {&o.day, day}} {
-		if !in.counts {
-			continue
-		}
-		if in.sum.Count = in.sum.Plus(charge.Tokens); !c.Arrived {
-			in.sum.Requests++
-		}
-	}
-}
-
-// of returns what may be given back of a dimension.
-func (o *openUse) of(d state.Dimension) int {
-	if state.Limits[d].Window == state.Day {
-		return o.day.Of(d)
-	}
-	return o.minute.Of(d)
-}
-
-// lineRLocked returns the waiter of a model that is next, and the first of the others.
-func (rl *RateLimiter) lineRLocked(a *account.Account, now account.Now) (line []Waiter) {
-	const most = 16
-	for _, c := range rl.engine.FirstInLine(a, most) {
-		w := Waiter{Waited: time.Duration(max(now.Instant-c.Waiter.Since, 0)), Class: rl.knownClassRLocked(c.Class)}
-		for _, r := range engine.OptionOf(c).Requests {
-			if r.Counted == a.Name {
-				w.PromptTokens += r.Tokens.Input
-				w.OutputTokens += r.Tokens.Output
-			}
-		}
-		line = append(line, w)
-	}
-	return line
+	return u
 }
 
 // String returns the explanation in lines for a person, the first of which says whether the model
 // waits. The text is not for programs, and may change.
 func (e Explanation) String() string {
+	is := PoolState{
+		Limits: e.Limits, Budgets: e.Budgets, Found: e.Found, InFlight: e.InFlight, Waiting: e.Waiting,
+		WaitingByClass: e.WaitingByClass, CooldownUntil: e.CooldownUntil, Cause: e.Cause,
+	}
 	f := verdict.Facts{
-		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At,
-		Use: useFacts(&PoolState{
-			Limits: e.Limits, Budgets: e.Budgets, Found: e.Found, InFlight: e.InFlight, Waiting: e.Waiting,
-			WaitingByClass: e.WaitingByClass, CooldownUntil: e.CooldownUntil, Cause: e.Cause,
-		}),
+		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At, Use: is.use(),
 		Next: verdict.Next{
 			Allowed: e.Next.Allowed, Never: e.Next.Never, Queued: e.Next.Code == DecisionQueued,
 			Reason: e.Next.Reason, RetryAfter: e.Next.RetryAfter,
@@ -361,7 +298,7 @@ func (e Explanation) String() string {
 		f.Refused = &verdict.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
 	}
 	for i := range e.Pools {
-		f.Pools = append(f.Pools, verdict.Pool{Name: e.Pools[i].Pool, Use: useFacts(&e.Pools[i])})
+		f.Pools = append(f.Pools, verdict.Pool{Name: e.Pools[i].Pool, Use: e.Pools[i].use()})
 	}
 	return f.Text()
 }

@@ -3,9 +3,10 @@ package ratelimit
 import (
 	"fmt"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
-	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
 // Health is how a limiter is: see [RateLimiter.Health].
@@ -38,31 +39,7 @@ type DenialsError struct {
 // Error names the model, the share and the last reason, and says what to do.
 func (e *DenialsError) Error() string {
 	return fmt.Sprintf("%d of %d calls of %q in the last minute were refused, the last because %s: %s",
-		e.Refused, e.Calls, e.Model, e.Reason, e.advice())
-}
-
-func (e *DenialsError) advice() string {
-	switch e.Code {
-	case DecisionCooldown:
-		return "the provider asked for a pause; wait until it ends, and see Explain for its cause"
-	case DecisionInFlightLimit:
-		return "settle each reservation; Explain tells how old the oldest is"
-	case DecisionQueued:
-		return "wait in line, too, with Acquire; Explain tells what the first in line asks for"
-	case DecisionRPDLimit, DecisionTPDLimit:
-		return "send to another model, or ask the provider for a larger quota"
-	case DecisionSpendLimit:
-		return "send to a cheaper model, or raise the limit of spend; Audit tells what the calls cost"
-	case DecisionUnpriced:
-		return "give the model a price by SetPrice, or see Config.Unpriced"
-	case DecisionTooManyModels:
-		return "raise Config.MaxModels, or give the models quotas of their own"
-	case DecisionInvalidTokens, DecisionInvalidQuota, DecisionUnknownModel:
-		return "correct the program or its configuration"
-	case DecisionStoreError:
-		return "see Health.Err"
-	}
-	return "wait for Decision.RetryAfter or with Acquire, send less, or set a larger quota if the account has one"
+		e.Refused, e.Calls, e.Model, e.Reason, verdict.Advice(string(e.Code)))
 }
 
 // EstimateError is a warning of [RateLimiter.Health]: the last calls of a model, 32 at least, used
@@ -93,17 +70,18 @@ func (e *EstimateError) Error() string {
 // at all models, for about a millisecond at a time with the lock: call it from a probe or a page,
 // not for each request. It is safe for concurrent use.
 func (rl *RateLimiter) Health() Health {
-	h := Health{Err: rl.Err()}
-	var w tally.Warnings
+	is := checkup{rl: rl}
+	err := rl.Err()
 	rl.mu.Lock()
 	rl.readyLocked()
-	rl.warnTalliesLocked(&w)
-	if len(rl.profiled) > 0 {
-		rl.warnStaleLocked(&w)
+	is.work = chores.NewWorker(&rl.mu, &rl.clock)
+	is.estimatesLocked()
+	is.refusalsLocked()
+	if rl.loaded.HasQuotas() {
+		is.profilesLocked()
 	}
 	rl.mu.Unlock()
-	h.Warnings = w.Errors()
-	return h
+	return Health{Err: err, Warnings: is.warnings.Errors()}
 }
 
 // Err returns the error that keeps the limiter from using the shared database or the store; nil
@@ -115,49 +93,54 @@ func (rl *RateLimiter) Err() error {
 	return rl.shared.err()
 }
 
-// warnTalliesLocked warns of refusals and estimates. It lets others in now and then.
-func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
-	work := chores.NewWorker(&rl.mu, &rl.clock)
-	for name, e := range rl.ledger.Estimates {
+// checkup is a Health under way. It lets others in now and then.
+type checkup struct {
+	rl       *RateLimiter
+	work     chores.Worker
+	warnings tally.Warnings
+}
+
+// estimatesLocked warns of estimates that are far off.
+func (c *checkup) estimatesLocked() {
+	for name, e := range c.rl.ledger.Estimates {
 		if e.Off() && name != tally.Other {
-			w.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
+			c.warnings.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
 		}
-		work.Next()
-	}
-	for name, r := range rl.refusals.All() {
-		rl.warnDenialsLocked(w, name, r, rl.nowAtLocked(work.Instant).Instant)
-		work.Next()
+		c.work.Next()
 	}
 }
 
-// warnDenialsLocked warns if most calls of the last minute were refused.
-func (rl *RateLimiter) warnDenialsLocked(w *tally.Warnings, name string, r *refusals, instant int64) {
+// refusalsLocked warns if most calls of the last minute were refused.
+func (c *checkup) refusalsLocked() {
 	const least, share = 100, 95
-	refused := r.Last(instant).Refused
-	all := refused
-	if a := rl.engine.Account(name); rl.shared != nil {
-		all += r.Last(instant).Admitted
-	} else if a != nil {
-		all += a.Requests(instant - rl.span())
+	rl := c.rl
+	for name, r := range rl.refusals.All() {
+		instant := rl.nowAtLocked(c.work.Instant).Instant
+		refused := r.Last(instant).Refused
+		all := refused
+		if a := rl.engine.Account(name); rl.shared != nil {
+			all += r.Last(instant).Admitted
+		} else if a != nil {
+			all += a.Requests(instant - rl.span())
+		}
+		if all >= least && refused*100 >= all*share {
+			c.warnings.Add(warnDenials, name, &DenialsError{name, refused, all, r.last.Code, r.last.Reason})
+		}
+		c.work.Next()
 	}
-	if all < least || refused*100 < all*share {
-		return
-	}
-	w.Add(warnDenials, name, &DenialsError{name, refused, all, r.last.Code, r.last.Reason})
 }
 
-// warnStaleLocked warns of old quotas of profiles, by which models are limited that have usage. It
-// lets others in now and then.
-func (rl *RateLimiter) warnStaleLocked(w *tally.Warnings) {
-	work := chores.NewWorker(&rl.mu, &rl.clock)
+// profilesLocked warns of old quotas of profiles, by which models are limited that have usage.
+func (c *checkup) profilesLocked() {
+	rl := c.rl
 	for name, stats := range rl.State {
 		if stats != nil && rl.State[name] == stats && (len(stats.Requests) > 0 || stats.DayCount > 0) {
-			row, ok := rl.profileRowRLocked(name)
-			if ok && rl.clock.At(work.Instant).Sub(row.source.ReadOn) > profile.FreshFor {
-				w.Add(warnStale, name, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
+			q, ok := rl.loaded.Given(name, rl.engine.Catalog)
+			if ok && q.IsOld(rl.clock.At(c.work.Instant)) {
+				c.warnings.Add(warnStale, name, staleProfile(&q, name))
 			}
 		}
-		work.Next()
+		c.work.Next()
 	}
 }
 
@@ -167,3 +150,45 @@ const (
 	warnEstimate
 	warnStale
 )
+
+// refusals is the calls of a model that this limiter refused.
+type refusals struct {
+	tally.Minute
+	last Refused // without At
+	at   int64   // the instant of the last
+}
+
+// refusalTable has the refusals of each model.
+type refusalTable struct{ tally.Table[refusals] }
+
+// use returns the refusals of a model, which gets no entry in State by it; nil where there is no
+// place for them. Models with a quota have one.
+func (t *refusalTable) use(counted string, quotas map[string]ModelQuota) *refusals {
+	return t.Use(counted, len(quotas), func(name string) bool { _, own := quotas[name]; return own })
+}
+
+// refused notes that a call was refused.
+func (r *refusals) refused(now account.Now, d *Decision) {
+	if r != nil {
+		r.At(now.Instant).Refused++
+		r.at = now.Instant
+		r.last.Code, r.last.Reason, r.last.Pool, r.last.RetryAfter = d.Code, d.Reason, d.Pool, d.RetryAfter
+	}
+}
+
+// admitted notes that a call was admitted, where others admit such calls, too.
+func (r *refusals) admitted(now account.Now) {
+	if r != nil {
+		r.At(now.Instant).Admitted++
+	}
+}
+
+// told returns the last refusal; nil for none.
+func (r *refusals) told(now account.Now) *Refused {
+	if r == nil || r.last.Code == "" {
+		return nil
+	}
+	last := r.last
+	last.At = now.TimeAt(r.at)
+	return &last
+}

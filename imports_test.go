@@ -69,11 +69,11 @@ var importRules = map[string][]string{
 	"internal/errtext": {},
 	"internal/demo":    {},
 	"internal/notice": {
-		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
+		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state", modulePath + "/money",
 	},
 	"internal/settings": {modulePath + "/internal/store/sqlitelog"},
 	"internal/catalog": {
-		modulePath + "/internal/state", modulePath + "/internal/wire",
+		modulePath + "/internal/errtext", modulePath + "/internal/state", modulePath + "/internal/wire",
 		modulePath + "/money",
 		modulePath + "/internal/tokens", // in its tests
 	},

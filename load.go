@@ -1,9 +1,7 @@
 package ratelimit
 
 import (
-	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -20,52 +18,24 @@ type loading struct {
 	loaded func(*account.Account, *account.Prepared, account.Now) // is told of each usage that was taken over
 }
 
-// loadedUsage is the usage of a name in a file, with its entries in order.
-type loadedUsage struct {
-	name  string
-	usage *UsageStats
-	*account.Prepared
-}
-
 // take takes over what a file has. With very many models others may see a part of it.
 func (l loading) take(s *storage) {
-	l.rl.adoptAll()
-	usage := l.prepare()
+	rl := l.rl
+	rl.adoptAll()
+	rl.mu.Lock()
+	now := rl.nowLocked()
+	rl.mu.Unlock()
+	usage := account.PrepareAll(l.Usage, now) // without the lock, so that no other call waits for that
 	l.takeQuotas()
 	l.takeUsage(usage)
 	l.takeFindings()
-	l.rl.answers.Merge(l.Answers, l.rl.mostModels())
+	rl.answers.Merge(l.Answers, rl.mostModels())
 	s.loadSpend(l)
-	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	now := rl.nowLocked()
+	now = rl.nowLocked()
 	rl.engine.Serve(now)
 	rl.leaveLocked(now)
-}
-
-// prepare returns the usage, those that were used last at the end: before the lock is taken, so
-// that no other call waits for that.
-func (l loading) prepare() []*loadedUsage {
-	l.rl.mu.Lock()
-	now := l.rl.nowLocked()
-	l.rl.mu.Unlock()
-	all := make([]*loadedUsage, 0, len(l.Usage))
-	for name, u := range l.Usage {
-		is := &loadedUsage{name: name, usage: &UsageStats{DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens}}
-		is.Prepared = account.Prepare(u.Requests, u.Tokens, now)
-		all = append(all, is)
-	}
-	usedAt := func(u *loadedUsage) int64 {
-		if at, ok := u.LastAt(); ok {
-			return at
-		}
-		return math.MinInt64
-	}
-	slices.SortFunc(all, func(a, b *loadedUsage) int {
-		return cmp.Or(cmp.Compare(usedAt(a), usedAt(b)), cmp.Compare(a.name, b.name))
-	})
-	return all
 }
 
 // takeQuotas takes over the quotas and the pools of a file, below those that the program said: by
@@ -81,7 +51,7 @@ func (l loading) takeQuotas() {
 		zones[q.DayZone] = true
 	}
 	for zone := range zones {
-		tellZone(rl.engine, zone, now)
+		rl.engine.TellZone(state.BoundsOf, zone, now)
 	}
 	rl.engine.LoadPools(l.Pools, now)
 	rl.engine.Catalog.Grow(len(l.Quotas))
@@ -108,13 +78,12 @@ func (l loading) sayLocked(instant int64, say func(*catalog.Catalog) []catalog.C
 	now := rl.nowAtLocked(instant)
 	rl.sayer = byFile
 	rl.engine.Change(say, now)
-	rl.zoned = rl.engine.ZonesKnown(now.Wall)
-	rl.quotaVersion++
+	rl.saidLocked(now)
 }
 
 // takeUsage replaces the usage of all models and pools, and drops what providers have reported.
 // Charges of open calls that the file has stay theirs. What was reset meanwhile stays so.
-func (l loading) takeUsage(usage []*loadedUsage) {
+func (l loading) takeUsage(usage []*account.Loaded) {
 	rl, entries := l.rl, make(map[string]*UsageStats, len(usage))
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -134,17 +103,17 @@ func (l loading) takeUsage(usage []*loadedUsage) {
 	}
 }
 
-func (l loading) takeOneLocked(u *loadedUsage, now account.Now) {
+func (l loading) takeOneLocked(u *account.Loaded, now account.Now) {
 	rl := l.rl
 	var kept account.Mark
-	if was := rl.engine.Account(u.name); was != nil {
-		kept = rl.localLocked(was).marks.saved(rl.saved)
+	if was := rl.engine.Account(u.Name); was != nil {
+		kept = rl.localLocked(was).marks.Saved(rl.saved)
 	}
-	a := rl.adoptPreparedLocked(u.name, u.usage, u.Prepared, kept.Has, now)
+	a := rl.adoptEntryLocked(u.Name, entryOf(u.Usage), u.Prepared, kept.Has, now)
 	if !a.IsPool() {
-		rl.State[a.Name] = u.usage
+		rl.State[a.Name] = entryOf(u.Usage)
 	}
-	rl.localLocked(a).marks.loaded(rl.saved, a.Save())
+	rl.localLocked(a).marks.Loaded(rl.saved, a.Save())
 	l.loaded(a, u.Prepared, now)
 }
 
@@ -167,4 +136,28 @@ func (l loading) takeFindings() {
 		}
 		work.Next()
 	}
+}
+
+// loadSpend makes the spend that of a file, and adds what was spent since the last Load or Persist:
+// no Load may forget money, as it forgets charges. Each account changes in one step.
+func (s *storage) loadSpend(l loading) {
+	rl := l.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	work := chores.NewWorker(&rl.mu, &rl.clock)
+	names := map[string]bool{state.OtherAccount: true}
+	for name := range l.Spend {
+		names[name] = true
+	}
+	for a := range rl.engine.Accounts {
+		if a.Spend != nil {
+			names[a.Name] = true
+		}
+		work.Next()
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		rl.engine.LoadSpendOver(s.spent, name, l.Spend[name], rl.nowAtLocked(work.Instant))
+		work.Next()
+	}
+	s.spent = l.Spend
 }

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // LogOptions says what [LogEvents] writes. The zero value is a good choice for production.
@@ -128,9 +126,9 @@ func (h *logHandler) HandleEvent(ctx context.Context, e *Event) {
 	if !take {
 		return
 	}
-	a := make(attrs, 0, 16)
+	a := make(notice.Attrs, 0, 16)
 	e.attributes(&a)
-	a.number("left_out", leftOut)
+	a.Number("left_out", leftOut)
 	logger.LogAttrs(ctx, kind.level, kind.message, a...)
 }
 
@@ -171,73 +169,28 @@ func (e *Event) errorText() string {
 	return fmt.Sprintf("%T", e.Err)
 }
 
-// attrs collects attributes of package slog, without those that are zero.
-type attrs []slog.Attr
-
-func (a *attrs) add(attr slog.Attr) { *a = append(*a, attr) }
-
-func (a *attrs) text(key, value string) {
-	if value != "" {
-		a.add(slog.String(key, value))
+// attrs returns tokens as a group of attributes.
+func (u Usage) attrs() []slog.Attr {
+	if u == (Usage{}) {
+		return nil
 	}
-}
-
-// name adds the name of a model, which may come from a caller and have any length.
-func (a *attrs) name(key, value string) {
-	const most = 256 // bytes
-	a.text(key, errtext.Cut(value, most))
-}
-
-func (a *attrs) number(key string, value int) {
-	if value != 0 {
-		a.add(slog.Int(key, value))
-	}
-}
-
-func (a *attrs) amount(key string, value money.Amount) {
-	if value != 0 {
-		a.text(key, value.String())
-	}
-}
-
-func (a *attrs) yes(key string, value bool) {
-	if value {
-		a.add(slog.Bool(key, value))
-	}
-}
-
-func (a *attrs) duration(key string, value time.Duration) {
-	if value != 0 {
-		a.add(slog.Duration(key, value))
-	}
-}
-
-func (a *attrs) time(key string, value time.Time) {
-	if !value.IsZero() {
-		a.add(slog.Time(key, value))
-	}
-}
-
-func (a *attrs) usage(key string, u Usage) {
-	if u != (Usage{}) {
-		a.add(slog.Group(key, slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens)))
-	}
+	return []slog.Attr{slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens)}
 }
 
 // LogValue returns the decision as a group of package slog, with the keys of JSON. Fields that are
 // zero are left out, except for allowed.
 func (d Decision) LogValue() slog.Value {
-	a := attrs{slog.Bool("allowed", d.Allowed)}
-	a.text("code", string(d.Code))
-	a.text("reason", d.Reason)
-	a.duration("retry_after", d.RetryAfter)
-	a.yes("never", d.Never)
-	a.text("model", d.Model)
-	a.text("cause", string(d.Cause))
-	a.yes("over_budget", d.OverBudget)
-	a.name("pool", d.Pool)
+	a := notice.Attrs{slog.Bool("allowed", d.Allowed)}
+	a.Text("code", string(d.Code))
+	a.Text("reason", d.Reason)
+	a.Duration("retry_after", d.RetryAfter)
+	a.Yes("never", d.Never)
+	a.Text("model", d.Model)
+	a.Text("cause", string(d.Cause))
+	a.Yes("over_budget", d.OverBudget)
+	a.Name("pool", d.Pool)
 	if d.Stats != (ModelStats{}) {
-		a.add(slog.Any("stats", d.Stats))
+		a = append(a, slog.Any("stats", d.Stats))
 	}
 	return slog.GroupValue(a...)
 }
@@ -245,36 +198,36 @@ func (d Decision) LogValue() slog.Value {
 // LogValue returns the stats as a group of package slog, with the keys of JSON. Fields that are
 // zero are left out.
 func (s ModelStats) LogValue() slog.Value {
-	var a attrs
-	a.number("rpm", s.RPM)
-	a.number("max_rpm", s.MaxRPM)
-	a.number("tpm", s.TPM)
-	a.number("max_tpm", s.MaxTPM)
-	a.number("rpd", s.RPD)
-	a.number("max_rpd", s.MaxRPD)
-	a.time("day_start", s.DayStart)
-	a.number("itpm", s.ITPM)
-	a.number("max_itpm", s.MaxITPM)
-	a.number("otpm", s.OTPM)
-	a.number("max_otpm", s.MaxOTPM)
-	a.number("tpd", s.TPD)
-	a.number("max_tpd", s.MaxTPD)
-	a.number("in_flight", s.InFlight)
-	a.number("max_in_flight", s.MaxInFlight)
-	a.number("adaptive_rpm", s.AdaptiveRPM)
-	a.number("adaptive_in_flight", s.AdaptiveInFlight)
-	a.number("waiting", s.Waiting)
-	a.time("cooldown_until", s.CooldownUntil)
-	a.number("external_rpm", s.ExternalRPM)
-	a.number("external_tpm", s.ExternalTPM)
-	a.number("external_itpm", s.ExternalITPM)
-	a.number("external_otpm", s.ExternalOTPM)
-	a.number("external_rpd", s.ExternalRPD)
-	a.number("external_tpd", s.ExternalTPD)
-	a.amount("spend_day", s.SpendDay)
-	a.amount("max_spend_per_day", s.MaxSpendPerDay)
-	a.amount("spend_month", s.SpendMonth)
-	a.amount("max_spend_per_month", s.MaxSpendPerMonth)
+	var a notice.Attrs
+	a.Number("rpm", s.RPM)
+	a.Number("max_rpm", s.MaxRPM)
+	a.Number("tpm", s.TPM)
+	a.Number("max_tpm", s.MaxTPM)
+	a.Number("rpd", s.RPD)
+	a.Number("max_rpd", s.MaxRPD)
+	a.Time("day_start", s.DayStart)
+	a.Number("itpm", s.ITPM)
+	a.Number("max_itpm", s.MaxITPM)
+	a.Number("otpm", s.OTPM)
+	a.Number("max_otpm", s.MaxOTPM)
+	a.Number("tpd", s.TPD)
+	a.Number("max_tpd", s.MaxTPD)
+	a.Number("in_flight", s.InFlight)
+	a.Number("max_in_flight", s.MaxInFlight)
+	a.Number("adaptive_rpm", s.AdaptiveRPM)
+	a.Number("adaptive_in_flight", s.AdaptiveInFlight)
+	a.Number("waiting", s.Waiting)
+	a.Time("cooldown_until", s.CooldownUntil)
+	a.Number("external_rpm", s.ExternalRPM)
+	a.Number("external_tpm", s.ExternalTPM)
+	a.Number("external_itpm", s.ExternalITPM)
+	a.Number("external_otpm", s.ExternalOTPM)
+	a.Number("external_rpd", s.ExternalRPD)
+	a.Number("external_tpd", s.ExternalTPD)
+	a.Amount("spend_day", s.SpendDay)
+	a.Amount("max_spend_per_day", s.MaxSpendPerDay)
+	a.Amount("spend_month", s.SpendMonth)
+	a.Amount("max_spend_per_month", s.MaxSpendPerMonth)
 	return slog.GroupValue(a...)
 }
 
@@ -282,75 +235,53 @@ func (s ModelStats) LogValue() slog.Value {
 // copies what it shows, so the group may be kept; a handler that resolves it later needs a copy of
 // the event, and of its Decision and Quota.
 func (e Event) LogValue() slog.Value {
-	var a attrs
+	var a notice.Attrs
 	e.attributes(&a)
 	return slog.GroupValue(a...)
 }
 
 // attributes adds what the event says.
-func (e *Event) attributes(a *attrs) {
-	a.text("event", string(e.Kind))
+func (e *Event) attributes(a *notice.Attrs) {
+	a.Text("event", string(e.Kind))
 	if e.ID != 0 {
-		a.add(slog.Uint64("call", e.ID))
+		*a = append(*a, slog.Uint64("call", e.ID))
 	}
-	a.name("model", e.Model)
+	a.Name("model", e.Model)
 	if e.Requested != e.Model {
-		a.name("requested", e.Requested)
+		a.Name("requested", e.Requested)
 	}
 	if e.Class != "" { // which the configuration bounds
-		a.text("class", e.Class)
+		a.Text("class", e.Class)
 	}
-	a.name("pool", e.Pool)
-	a.text("provider", string(e.Provider))
+	a.Name("pool", e.Pool)
+	a.Text("provider", string(e.Provider))
 	if d := e.Decision; d != nil {
-		a.text("code", string(d.Code))
-		a.text("reason", d.Reason)
-		a.duration("retry_after", d.RetryAfter)
-		a.yes("never", d.Never)
-		a.text("cause", string(d.Cause))
+		a.Text("code", string(d.Code))
+		a.Text("reason", d.Reason)
+		a.Duration("retry_after", d.RetryAfter)
+		a.Yes("never", d.Never)
+		a.Text("cause", string(d.Cause))
 	}
-	a.usage("estimated", e.Estimated)
-	a.usage("settled", e.Settled)
-	a.amount("cost", e.Cost)
-	a.duration("wait", e.Wait)
-	a.duration("held", e.Held)
-	a.text("cause", string(e.Cause))
-	a.time("until", e.Until)
+	a.Group("estimated", e.Estimated.attrs()...)
+	a.Group("settled", e.Settled.attrs()...)
+	a.Amount("cost", e.Cost)
+	a.Duration("wait", e.Wait)
+	a.Duration("held", e.Held)
+	a.Text("cause", string(e.Cause))
+	a.Time("until", e.Until)
 	if e.Quota != nil {
-		a.quota(e.Quota)
+		a.Quota((*state.Quota)(e.Quota))
 	}
-	a.text("by", e.By)
-	a.number("status", e.Status)
-	a.text("problem", e.Problem)
-	a.duration("retry_after", e.RetryAfter)
-	a.name("nearest", e.Nearest)
-	a.text("path", e.Path)
-	a.text("system", e.System)
-	a.text("operation", e.Operation)
-	a.duration("took", e.Took)
+	a.Text("by", e.By)
+	a.Number("status", e.Status)
+	a.Text("problem", e.Problem)
+	a.Duration("retry_after", e.RetryAfter)
+	a.Name("nearest", e.Nearest)
+	a.Text("path", e.Path)
+	a.Text("system", e.System)
+	a.Text("operation", e.Operation)
+	a.Duration("took", e.Took)
 	if e.Err != nil {
-		a.text("error", errtext.Cut(e.errorText(), 1000)) // it may name a model
+		a.Text("error", errtext.Cut(e.errorText(), 1000)) // it may name a model
 	}
-}
-
-// quota adds a quota, with the keys of files.
-func (a *attrs) quota(q *ModelQuota) {
-	var limits attrs
-	for of := range state.Dimensions {
-		limits.number(state.Limits[of].Key, *q.limit(state.Dimension(of)))
-	}
-	limits.text("day_zone", q.DayZone)
-	limits.duration("burst", q.Burst)
-	for _, bound := range state.Adaptive {
-		limits.number(bound.Key, *bound.Of((*state.Quota)(q)))
-	}
-	for _, b := range state.Budgets {
-		if limit := *b.Of((*state.Quota)(q)); limit != 0 {
-			limits.text(b.Key, b.Text(limit))
-		}
-	}
-	if len(limits) == 0 {
-		limits.add(slog.Bool("unlimited", true))
-	}
-	a.add(slog.Attr{Key: "quota", Value: slog.GroupValue(limits...)})
 }

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,17 +23,6 @@ const (
 	byFile    = "file"
 )
 
-// cooled is the cooldowns that were told to have begun and not to have ended. Their number is
-// bounded as that of all cooldowns is.
-type cooled struct {
-	told    map[string]Cause // by the counted names of their models
-	looksAt int64            // the instant at which to look whether one has ended, where there are any
-}
-
-// mostSleep bounds how long the end of a cooldown is waited for at once: it follows the wall clock,
-// and timers do not.
-const mostSleep = int64(time.Minute)
-
 // cooledLocked tells that this limiter began a cooldown, and has its end told.
 func (t *teller) cooledLocked(a *account.Account, asked string) {
 	if t == nil {
@@ -51,25 +39,16 @@ func (t *teller) cooledLocked(a *account.Account, asked string) {
 	}
 	e.Cause, e.Until = Cause(a.CoolCause), time.Unix(0, a.CoolUntil)
 	t.pendLocked(e)
-	if t.cooled.told == nil {
-		t.cooled.told = make(map[string]Cause)
-	}
-	looksAt := t.looksAtRLocked()
-	t.cooled.told[a.Name] = e.Cause
-	t.cooled.looksAt = min(looksAt, lookAt(a.CoolUntil, t.rl.engine.Last()))
+	now := t.rl.engine.Last()
+	t.cooled.Begin(a.Name, a.CoolCause, a.CoolUntil-now.Wall, now.Instant)
 }
 
 // looksAtRLocked returns the instant at which lookLocked is to be called; account.Never for none.
 func (t *teller) looksAtRLocked() int64 {
-	if t == nil || len(t.cooled.told) == 0 {
+	if t == nil {
 		return account.Never
 	}
-	return t.cooled.looksAt
-}
-
-// lookAt returns the instant at which to look whether a cooldown has ended.
-func lookAt(until int64, now account.Now) int64 {
-	return now.Instant + min(max(until-now.Wall, 0), mostSleep)
+	return t.cooled.LooksAt()
 }
 
 // lookLocked tells which cooldowns have ended, where it is time to look.
@@ -78,52 +57,39 @@ func (t *teller) lookLocked(now account.Now) {
 		return
 	}
 	t.pendLocked(t.thawedLocked())
-	t.cooled.looksAt = account.Never
-	for name := range t.cooled.told {
-		t.cooled.looksAt = min(t.cooled.looksAt, lookAt(t.rl.engine.Account(name).CoolUntil, now))
-	}
+	t.cooled.Look(now.Instant, t.coolsFor(now.Wall))
 }
 
 // thawedLocked returns the events of all told cooldowns that have ended, sorted by name.
 func (t *teller) thawedLocked() (ended *telling) {
-	if t == nil || len(t.cooled.told) == 0 {
+	if t == nil || t.cooled.LooksAt() == account.Never {
 		return nil
 	}
-	t.renameLocked()
-	var names []string
-	wall := t.rl.nowLocked().Wall
-	for name := range t.cooled.told {
-		if a := t.rl.engine.Account(name); a == nil || a.CoolUntil <= wall {
-			names = append(names, name)
-		}
+	if t.rl.naming.MatchVersions {
+		t.cooled.Rename(func(name string) string {
+			if state.IsPool(name) {
+				return name
+			}
+			return t.rl.nameRLocked(name)
+		})
 	}
-	slices.Sort(names)
-	for _, name := range slices.Backward(names) {
+	for _, c := range t.cooled.End(t.coolsFor(t.rl.nowLocked().Wall)) {
 		if e := t.makeRLocked(background, EventCooldownEnded); e != nil {
-			t.nameCountedRLocked(e, name)
-			e.Cause = t.cooled.told[name]
-			ended = e.then(ended)
+			t.nameCountedRLocked(e, c.Name)
+			e.Cause = Cause(c.Cause)
+			ended = ended.then(e)
 		}
-		delete(t.cooled.told, name)
 	}
 	return ended
 }
 
-// renameLocked follows changes of the names under which models are counted.
-func (t *teller) renameLocked() {
-	if !t.rl.naming.MatchVersions {
-		return
-	}
-	for name, cause := range t.cooled.told {
-		if state.IsPool(name) {
-			continue
+// coolsFor returns what tells how long what is counted under a name cools, from a time on.
+func (t *teller) coolsFor(wall int64) func(name string) int64 {
+	return func(name string) int64 {
+		if a := t.rl.engine.Account(name); a != nil && a.CoolUntil > wall {
+			return max(a.CoolUntil-wall, 1) // which may be more than an int64 has
 		}
-		if to := t.rl.nameRLocked(name); to != name {
-			delete(t.cooled.told, name)
-			if _, told := t.cooled.told[to]; !told {
-				t.cooled.told[to] = cause
-			}
-		}
+		return 0
 	}
 }
 

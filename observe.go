@@ -106,7 +106,10 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	now, t := rl.enterLocked(model)
 	report := engine.Report{
 		Limits: limits.reports(), Counted: limits.Counted.used(), Uncounted: limits.notCounted(),
-		SentAt: rl.sentAtLocked(limits.SentAt, now), Learns: rl.learns, Refused: limits.Refused,
+		SentAt: now.Instant, Learns: rl.learns, Refused: limits.Refused,
+	}
+	if !limits.SentAt.IsZero() {
+		report.SentAt -= max(rl.agoLocked(limits.SentAt, now), 0)
 	}
 	if rl.shared != nil {
 		rl.shared.observeLocked(&t, &report, now)
@@ -120,14 +123,6 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 		rl.autosave.changedNowLocked(&rl.clock)
 	}
 	rl.leaveLocked(now)
-}
-
-// sentAtLocked returns when the call was sent that was answered, as an instant.
-func (rl *RateLimiter) sentAtLocked(sent time.Time, now account.Now) int64 {
-	if sent.IsZero() {
-		return now.Instant
-	}
-	return now.Instant - max(rl.agoLocked(sent, now), 0)
 }
 
 // ProviderRefusal is a refusal by the provider of a call that was sent: see

@@ -103,21 +103,27 @@ func (t *teller) fillLocked(e *telling, c *account.Call, told *toldCall) {
 		return
 	}
 	e.Model = t.rl.nameRLocked(c.Asked)
-	e.Provider = t.rl.providerOfRLocked(e.Model)
+	e.Provider = t.providerOfRLocked(e.Model)
 }
 
 // providerLocked returns the provider of a model, which is remembered beside its account.
 func (t *teller) providerLocked(a *account.Account) Provider {
 	is := t.rl.localLocked(a)
 	if as := t.providersRLocked(); is.providedAt != as {
-		is.provider, is.providedAt = t.rl.providerOfRLocked(a.Name), as
+		is.provider, is.providedAt = t.providerOfRLocked(a.Name), as
 	}
 	return is.provider
 }
 
+func (t *teller) providerOfRLocked(name string) Provider {
+	return Provider(t.rl.loaded.ProviderOf(name, t.rl.engine.Catalog))
+}
+
 // providersRLocked returns a number, which is not 0, that is another one after each change of what
 // tells the provider of a model.
-func (t *teller) providersRLocked() int { return t.rl.engine.Catalog.Version() + len(t.rl.loaded) + 1 }
+func (t *teller) providersRLocked() int {
+	return t.rl.engine.Catalog.Version() + t.rl.loaded.Providers() + 1
+}
 
 // endedLocked returns the event of a call that ends; nil where its admission was not told, or is on
 // its way.
@@ -195,5 +201,5 @@ func (t *teller) nameRLocked(e *telling, model string) {
 			return
 		}
 	}
-	e.Provider = t.rl.providerOfRLocked(e.Model)
+	e.Provider = t.providerOfRLocked(e.Model)
 }

@@ -25,7 +25,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 	if rl.teller == nil {
 		return nil
 	}
-	return rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), nil)
+	return rl.teller.toldRefusedLocked(by, d, model, rl.teller.estimateRLocked(reqs, model), nil)
 }
 
 // admittedAllLocked returns the events of reservations that were made together.
@@ -42,19 +42,20 @@ func (t *teller) admittedAllLocked(by *caller, made Reservations) (e *telling) {
 }
 
 // estimateRLocked adds up what requests ask of a model, by whatever names they call it.
-func (rl *RateLimiter) estimateRLocked(reqs []Request, model string) (sum tokens.Count) {
-	name := rl.nameRLocked(model)
+func (t *teller) estimateRLocked(reqs []Request, model string) (sum tokens.Count) {
+	name := t.rl.nameRLocked(model)
 	for i := range reqs {
-		if req := &reqs[i]; rl.nameRLocked(req.Model) == name {
+		if req := &reqs[i]; t.rl.nameRLocked(req.Model) == name {
 			sum = sum.Plus(tokens.Count{Input: max(req.PromptTokens, 0), Output: max(req.OutputTokens, 0)})
 		}
 	}
 	return sum
 }
 
-// refused notes that a method which waits with ctx returns an error, and tells of it, unless the
+// refused notes that the method of a waiter with ctx returns an error, and tells of it, unless the
 // caller is about to ask for less.
-func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs ...Request) {
+func (w *waiter) refused(ctx context.Context, by *caller, err error) {
+	rl, reqs := w.rl, w.requests
 	defer rl.teller.left(by)
 	if c := notice.CallFrom(ctx); len(reqs) == 0 || c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
 		return
@@ -62,7 +63,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 	if err == ctx.Err() && errors.Is(context.Cause(ctx), ErrMaxWait) {
 		err = ErrMaxWait // the bound of a caller above, and no deadline
 	}
-	rl.askFor(by, ctx, reqs) // which did not begin, perhaps
+	by.ask(ctx, reqs, rl.classed.Load()) // which did not begin, perhaps
 	d, model := by.why, reqs[0].Model
 	var limit *LimitError
 	switch {
@@ -79,7 +80,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 		rl.refusals.use(rl.nameRLocked(model), rl.Quotas).refused(rl.nowLocked(), d)
 	}
 	if rl.teller != nil {
-		e = rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), err)
+		e = rl.teller.toldRefusedLocked(by, d, model, rl.teller.estimateRLocked(reqs, model), err)
 	}
 	rl.mu.Unlock()
 	rl.teller.tell(e)
@@ -96,7 +97,7 @@ func (t *teller) queued(by *caller, w *waiter) {
 		by.queued, by.why = true, w.why
 		e = by.makeLocked(t, EventQueued)
 		model := cmp.Or(w.why.Model, w.requests[0].Model)
-		e.ID, e.Estimated = by.number(), usage(t.rl.estimateRLocked(w.requests, model))
+		e.ID, e.Estimated = by.number(), usage(t.estimateRLocked(w.requests, model))
 		e.decided(w.why)
 		t.nameRLocked(e, model)
 	}
@@ -116,7 +117,7 @@ func (t *teller) served(by *caller, w *waiter) {
 		e = t.admittedAllLocked(by, w.reservations)
 	case by.queued:
 		e = by.makeLocked(t, EventPassed)
-		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usage(t.rl.estimateRLocked(w.requests, w.requests[0].Model))
+		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usage(t.estimateRLocked(w.requests, w.requests[0].Model))
 		e.decided(w.why)
 		t.nameRLocked(e, w.requests[0].Model)
 	}

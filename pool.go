@@ -5,11 +5,9 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"unicode/utf8"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -37,7 +35,7 @@ type Pool struct {
 // Config.Shared or Config.Store the pool is that of all processes, and the last SetPool of any of
 // them holds. RemovePool takes it back. SetPool is safe for concurrent use.
 func (rl *RateLimiter) SetPool(name string, pool Pool) {
-	if err := pool.check(name); err != nil {
+	if err := state.CheckPool(name, pool.Models); err != nil {
 		rl.reporter.Report(fmt.Errorf("set pool: %w", err))
 		return
 	}
@@ -82,7 +80,7 @@ func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
 	if rl.engine.Catalog.IsPool(counted) {
-		rl.statsRLocked(&stats, rl.engine.Account(counted), now)
+		stats.count(rl.engine.Account(counted), rl.span(), now)
 	}
 	return stats
 }
@@ -91,37 +89,24 @@ func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 // the loop's body may call any method of the limiter. Pools is safe for concurrent use.
 func (rl *RateLimiter) Pools() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, name := range rl.poolNames() {
-			if !yield(name) {
+		rl.shared.freshen()
+		rl.mu.Lock()
+		rl.readyLocked()
+		names := rl.engine.Catalog.PoolNames()
+		rl.mu.Unlock()
+		for _, counted := range names {
+			if name, _ := state.PoolOf(counted); !yield(name) {
 				return
 			}
 		}
 	}
-}
-
-func (rl *RateLimiter) poolNames() (names []string) {
-	rl.shared.freshen()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.readyLocked()
-	for _, counted := range rl.engine.Catalog.PoolNames() {
-		name, _ := state.PoolOf(counted)
-		names = append(names, name)
-	}
-	return names
 }
 
 // IterPools returns the same pools as [RateLimiter.Pools], each with its stats at the moment it is
 // reached. The loop's body may call any method of the limiter. IterPools is safe for concurrent
 // use.
 func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
-	return func(yield func(string, ModelStats) bool) {
-		for name := range rl.Pools() {
-			if !yield(name, rl.PoolStats(name)) {
-				return
-			}
-		}
-	}
+	return withStats(rl.Pools(), rl.PoolStats)
 }
 
 // PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is
@@ -137,27 +122,14 @@ func (rl *RateLimiter) PoolsOf(model string) (names []string) {
 	return names
 }
 
-// check refuses what no store can keep.
-func (p *Pool) check(name string) error {
-	if name == "" {
-		return errNoPoolName
-	}
-	for _, model := range p.Models {
-		if !utf8.ValidString(model) {
-			return fmt.Errorf("pool %q: the model %q is not UTF-8", errtext.Clip(name), errtext.Clip(model))
-		}
-	}
-	return nil
-}
-
 // validatePools returns an error that names the first pool that is out of range.
 func validatePools(pools map[string]Pool) error {
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
-		pool := pools[name]
-		if err := pool.check(name); err != nil {
+		pool, quota := pools[name], state.Quota(pools[name].Quota)
+		if err := state.CheckPool(name, pool.Models); err != nil {
 			return fmt.Errorf("field Pools: %w", err)
 		}
-		if err := pool.Quota.validate(state.PoolName(name)); err != nil {
+		if err := quota.Validate(state.PoolName(name)); err != nil {
 			return err
 		}
 	}

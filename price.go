@@ -2,11 +2,8 @@ package ratelimit
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -43,7 +40,7 @@ func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
 // A negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. Waiters are
 // served or refused at once. SetPrice is safe for concurrent use.
 func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
-	if err := validatePrice(model, price); err != nil {
+	if err := catalog.ValidatePrice(model, price); err != nil {
 		return fmt.Errorf("set price: %w", err)
 	}
 	rl.mu.Lock()
@@ -56,7 +53,12 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	if rl.shared != nil {
 		return nil // those that wait have asked at the price that held
 	}
-	rl.repriceLocked()
+	for w, option := range rl.engine.Queue { // asks at the present prices
+		for i := range option.Requests {
+			r := &option.Requests[i]
+			r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, w.Local.(*waiter).billedOutput(r.Asked))
+		}
+	}
 	rl.engine.Serve(now)
 	rl.leaveLocked(now)
 	return nil
@@ -72,32 +74,4 @@ func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 		return money.Price{}, false
 	}
 	return rl.pricing.Find(&rl.naming, rl.nameRLocked(model), model)
-}
-
-// repriceLocked has those that wait ask at the present prices.
-func (rl *RateLimiter) repriceLocked() {
-	for w, option := range rl.engine.Queue {
-		for i := range option.Requests {
-			r := &option.Requests[i]
-			r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, w.Local.(*waiter).billedOutput(r.Asked))
-		}
-	}
-}
-
-// validatePrices returns an error that names the model, the field and the value of the first price
-// that is out of range.
-func validatePrices(prices map[string]money.Price) error {
-	for _, model := range slices.Sorted(maps.Keys(prices)) {
-		if err := validatePrice(model, prices[model]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func validatePrice(model string, price money.Price) error {
-	if err := price.Validate(); err != nil {
-		return fmt.Errorf("model %q: %w", errtext.Clip(model), err)
-	}
-	return nil
 }

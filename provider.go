@@ -1,12 +1,9 @@
 package ratelimit
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -53,25 +50,6 @@ const (
 	ProviderLocal Provider = "local"
 )
 
-//go:generate go test ./internal/profile -run TestDoc -update
-
-//go:embed profiles/*.json
-var profileFiles embed.FS
-
-// profiles returns the built-in profiles. The tests of internal/profile read the same files, so
-// an error here is a broken build.
-var profiles = sync.OnceValue(func() *profile.Set {
-	files, err := fs.Sub(profileFiles, "profiles")
-	if err != nil {
-		panic(err)
-	}
-	set, err := profile.Parse(files)
-	if err != nil {
-		panic(err)
-	}
-	return set
-})
-
 // ProviderProfile is a provider with the quotas of its models at one tier.
 type ProviderProfile struct {
 	Provider Provider
@@ -111,35 +89,18 @@ type ProfileSource struct {
 // The profile is a copy, which the caller may change. An error wraps ErrUnknownProvider, or it
 // names the tier and those that exist. Profile is safe for concurrent use.
 func Profile(provider Provider, tier string) (ProviderProfile, error) {
-	p := profiles().Provider(string(provider))
-	if p == nil {
-		return ProviderProfile{}, fmt.Errorf("profile: %w", unknownProvider(provider))
+	p, at, rows, err := profile.Builtin().At(string(provider), tier)
+	if err != nil {
+		return ProviderProfile{}, fmt.Errorf("profile: %w", err)
 	}
-	if tier == "" {
-		return makeProfile(p, p.LowestPaid(), p.Lowest()), nil
-	}
-	found, ok := p.FindTier(tier)
-	switch names := p.TierNames(); {
-	case ok:
-		return makeProfile(p, found.Name, p.Models(found.Name)), nil
-	case len(names) == 0:
-		return ProviderProfile{}, fmt.Errorf("profile: provider %q has no tier %q: no tier of it is known", provider, tier)
-	default:
-		return ProviderProfile{}, fmt.Errorf("profile: provider %q has no tier %q: its tiers are %s",
-			provider, tier, strings.Join(names, ", "))
-	}
-}
-
-func unknownProvider(provider Provider) error {
-	return fmt.Errorf("%w %q: known are %s",
-		ErrUnknownProvider, provider, strings.Join(profiles().Names(), ", "))
+	return makeProfile(p, at, rows), nil
 }
 
 // Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
 // called them before follow in the same order. It returns nil for an unknown provider and for one
 // whose tiers are not known. Tiers is safe for concurrent use.
 func Tiers(provider Provider) []string {
-	p := profiles().Provider(string(provider))
+	p := profile.Builtin().Provider(string(provider))
 	if p == nil || len(p.Tiers) == 0 {
 		return nil
 	}
@@ -154,8 +115,8 @@ func Tiers(provider Provider) []string {
 // depend on the account: look up yours, and set them in Config.Quotas or by SetQuota.
 func DefaultProfiles() map[Provider]ProviderProfile {
 	all := make(map[Provider]ProviderProfile)
-	for _, name := range profiles().Names() {
-		p := profiles().Provider(name)
+	for _, name := range profile.Builtin().Names() {
+		p := profile.Builtin().Provider(name)
 		all[Provider(name)] = makeProfile(p, p.LowestPaid(), p.Defaults())
 	}
 	return all
@@ -168,19 +129,19 @@ func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
 		providers = []Provider{ProviderGemini}
 	}
 	for provider := range cfg.Tiers {
-		if profiles().Provider(string(provider)) == nil {
-			return nil, fmt.Errorf("Tiers: %w", unknownProvider(provider))
+		if _, err := profile.Builtin().Known(string(provider)); err != nil {
+			return nil, fmt.Errorf("Tiers: %w", err)
 		}
 		if !slices.Contains(providers, provider) {
 			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
 		}
 	}
 	for _, provider := range providers {
-		profile, err := profileOf(provider, cfg.Tiers)
+		found, err := profileOf(provider, cfg.Tiers)
 		if err != nil {
 			return nil, err
 		}
-		loaded = append(loaded, profile)
+		loaded = append(loaded, found)
 	}
 	return loaded, nil
 }
@@ -191,9 +152,9 @@ func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, e
 	if tier, named := tiers[provider]; named {
 		return Profile(provider, tier)
 	}
-	p := profiles().Provider(string(provider))
-	if p == nil {
-		return ProviderProfile{}, unknownProvider(provider)
+	p, err := profile.Builtin().Known(string(provider))
+	if err != nil {
+		return ProviderProfile{}, err
 	}
 	return makeProfile(p, p.LowestPaid(), p.Defaults()), nil
 }
@@ -201,32 +162,14 @@ func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, e
 // makeProfile copies rows.
 func makeProfile(p *profile.Provider, tier string, rows map[string]*profile.Row) ProviderProfile {
 	made := ProviderProfile{
-		Provider: Provider(p.Name),
-		Tier:     tier,
-		Counting: ruleWords(p.Counting),
-		Models:   make(map[string]ModelQuota, len(rows)),
-		Sources:  make(map[string]ProfileSource, len(rows)),
+		Provider: Provider(p.Name), Tier: tier, Counting: profile.Words(p.Counting),
+		Models: make(map[string]ModelQuota, len(rows)), Sources: make(map[string]ProfileSource, len(rows)),
 	}
 	for name, row := range rows {
 		made.Models[name] = ModelQuota(row.Limits.Quota())
-		source := ProfileSource{
-			Group: row.Group, URL: row.Source, ReadOn: row.ReadOn.Time(),
-			Counting: ruleWords(p.CountingOf(row)), Confidence: string(row.Confidence),
-		}
-		if source.Tier = tier; !row.At(tier) {
-			source.Tier = row.FirstTier()
-		}
-		made.Sources[name] = source
+		made.Sources[name] = ProfileSource(p.SourceOf(row, tier))
 	}
 	return made
-}
-
-func ruleWords(rules []profile.Rule) []string {
-	words := make([]string, len(rules))
-	for i, rule := range rules {
-		words[i] = string(rule)
-	}
-	return words
 }
 
 // StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that
@@ -246,27 +189,15 @@ func (e *StaleProfileError) Error() string {
 		e.Model, e.Provider, e.ReadOn.Format(time.DateOnly))
 }
 
-// profiledQuota is a quota of a profile, and where it was read.
-type profiledQuota struct {
-	quota    ModelQuota
-	provider Provider
-	source   ProfileSource
-}
-
 // addProfileLocked takes over the quotas of a profile.
 func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, now account.Now) {
-	if rl.profiled == nil {
-		rl.profiled = make(map[string]profiledQuota)
-	}
-	if !slices.Contains(rl.loaded, p.Provider) {
-		rl.loaded = append(rl.loaded, p.Provider)
-	}
 	is := catalog.Profile{Provider: string(p.Provider)}
+	rl.loaded.Add(is.Provider)
 	var zones []string
 	for _, name := range slices.Sorted(maps.Keys(p.Models)) {
-		q := p.Models[name]
-		rl.profiled[name] = profiledQuota{q, p.Provider, p.Sources[name]}
-		is.Rows = append(is.Rows, catalog.Row{Name: name, Quota: state.Quota(q), Group: p.Sources[name].Group})
+		q, from := state.Quota(p.Models[name]), p.Sources[name]
+		rl.loaded.AddQuota(name, profile.Quota{Quota: q, Provider: is.Provider, URL: from.URL, ReadOn: from.ReadOn})
+		is.Rows = append(is.Rows, catalog.Row{Name: name, Quota: q, Group: from.Group})
 		zones = append(zones, q.DayZone)
 	}
 	rl.sayLocked(byProfile, now, engine.AddProfile{Profile: is}, zones...)
@@ -279,16 +210,18 @@ var toldStale sync.Map
 // where the model has no usage yet, or something had to be brought in order: so each model comes to
 // it at its first use, and every now and then.
 func (rl *RateLimiter) checkAgeRLocked(counted string) {
-	if rl.reporter == nil || len(rl.profiled) == 0 {
+	if rl.reporter == nil || !rl.loaded.HasQuotas() {
 		return
 	}
-	now := rl.clock.At(rl.clock.Now())
-	source, _, _ := rl.engine.Catalog.Cover(counted)
-	row, ok := rl.profiled[source]
-	if !ok || now.Sub(row.source.ReadOn) <= profile.FreshFor || rl.Quotas[source] != row.quota {
+	q, ok := rl.loaded.Behind(counted, rl.engine.Catalog)
+	if !ok || !q.IsOld(rl.clock.At(rl.clock.Now())) {
 		return
 	}
-	if _, told := toldStale.LoadOrStore(row.provider, true); !told {
-		rl.reporter.ReportAs(row.provider, &StaleProfileError{row.provider, counted, row.source.ReadOn, row.source.URL})
+	if _, told := toldStale.LoadOrStore(q.Provider, true); !told {
+		rl.reporter.ReportAs(q.Provider, staleProfile(&q, counted))
 	}
+}
+
+func staleProfile(q *profile.Quota, counted string) *StaleProfileError {
+	return &StaleProfileError{Provider(q.Provider), counted, q.ReadOn, q.URL}
 }

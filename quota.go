@@ -71,16 +71,6 @@ type ModelQuota struct {
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }
 
-// limit returns where the quota has its limit of a dimension.
-func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).Limit(of) }
-
-// validate returns an error that wraps ErrInvalidQuota when the quota of model
-// has a field out of range.
-func (q ModelQuota) validate(model string) error {
-	is := state.Quota(q)
-	return is.Validate(model)
-}
-
 // SetQuota sets the quota of one model; of an alias (Config.Aliases), that of what it stands for.
 // Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
 // over the account's limits, files and profiles. The zero quota makes the model unlimited. With an
@@ -116,7 +106,7 @@ func (rl *RateLimiter) sayLocked(by string, now account.Now, c engine.Command, z
 		return
 	}
 	for _, zone := range zones {
-		tellZone(rl.engine, zone, now)
+		rl.engine.TellZone(state.BoundsOf, zone, now)
 	}
 	rl.sayer = by
 	rl.engine.Do(c, now)
@@ -189,6 +179,36 @@ func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
 		account[model] = ModelQuota(q)
 	}
 	return account
+}
+
+// QuotaFor returns the quota by which this limiter limits model, and its name in Quotas; ok is
+// false where there is none. It looks for the exact name first; then, with Config.MatchVersions,
+// for the longest name that model extends: by ":" or "@" and any text, or by "-" and a date or
+// version (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also after
+// removing "models/", "publishers/…/models/" and one leading "provider/"; then for the longest
+// pattern that covers model, in which "*" stands for any run of bytes; then for the quota named
+// "*". Config.Aliases apply before. The methods of the limiter resolve names in the same way.
+//
+// A quota that is all zero is returned as well, although it limits nothing. Limits of a pool are
+// not looked at. QuotaFor is safe for concurrent use.
+func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
+	rl.shared.freshen()
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	counted := rl.adoptLocked(model, rl.nowLocked())
+	name, q, ok := rl.engine.Catalog.Cover(counted)
+	if !ok {
+		return "", ModelQuota{}, false
+	}
+	return name, ModelQuota(q), true
+}
+
+// CountedAs returns the name under which the usage of model is counted: model itself, or what it
+// stands for by Config.Aliases and Config.MatchVersions. It is safe for concurrent use.
+func (rl *RateLimiter) CountedAs(model string) string {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	return rl.adoptLocked(model, rl.nowLocked())
 }
 
 // ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that

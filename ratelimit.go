@@ -66,9 +66,10 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -126,19 +127,12 @@ type RateLimiter struct {
 	// call Stats, before reading a field of it.
 	State map[string]*UsageStats
 
-	shared  *shared        // nil where no other process has a part in the quota
-	engine  *engine.Engine // all that is decided by; nil in a zero RateLimiter until it is needed
-	clock   clock.Clock
-	timer   *time.Timer  // wakes the limiter; nil until something has to happen by itself
-	firesAt int64        // the instant for which it is set; account.Never where it is not
-	zoned   account.Span // as long as the wall clock is in it, the engine knows the days of all zones
-	seen    seen         // the maps Quotas and State as the engine knows them
+	driver
+	seen seen // the maps Quotas and State as the engine knows them
 
-	profiled map[string]profiledQuota // the quotas of profiles, by their names in Quotas
-	loaded   []Provider               // whose profiles those are
+	loaded   profile.Loaded // the profiles of providers
 	refusals refusalTable
-	classes  map[string]Class   // Config.Classes; nil for none
-	classed  atomic.Bool        // there are any; for those who have no lock
+	classed  atomic.Bool        // the engine has classes; for those who have no lock
 	charged  [1]*account.Call   // room for the calls of one request
 	unused   unusedReservations // that were not handed out yet
 	ledger   tally.Ledger       // what Audit tells
@@ -168,18 +162,12 @@ type RateLimiter struct {
 	uncounted  notice.UncountedPaths
 	reporter   *notice.Reporter // of Config.OnError; nil without it
 	teller     *teller          // of Config.Events; nil without it
-	margin     time.Duration    // Config.Margin
-	holdTTL    time.Duration    // Config.HoldTTL; 0 for never
-	maxQueue   int              // Config.MaxQueue; 0 for no bound
-	maxModels  int              // Config.MaxModels; 0 stands for the default
+	terms                       // by which it asks
 	learns     bool             // Config.LearnQuotas
 }
 
 // background is the context of what no caller asks for.
 var background = context.Background()
-
-// span is how long a charge counts to the minute, in nanoseconds.
-func (rl *RateLimiter) span() int64 { return account.Minute + int64(rl.margin) }
 
 // CanSend reports whether a request with the estimated number of tokens fits the quota of model
 // now. It records nothing. An unknown model and one whose quota is all zero are always allowed,
@@ -232,7 +220,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 	}
 	rl.mu.Lock()
 	now, t := rl.enterLocked(model)
-	rl.meetLocked(&t)
+	rl.meetRLocked(&t)
 	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
 	rl.ledger.Recorded(audited{rl}, t.Counted, counted, t.Pools, used, cost)
@@ -250,6 +238,9 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 func (rl *RateLimiter) Reset(model string) {
 	defer rl.teller.flush()
 	defer rl.shared.send()
+	if rl.shared == nil {
+		rl.adoptAll()
+	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
@@ -264,11 +255,31 @@ func (rl *RateLimiter) Reset(model string) {
 		rl.shared.putLocked(engine.Reset{Counted: model})
 		return
 	}
-	rl.adoptAllLocked(now)
 	rl.engine.Reset(model, now)
 	rl.teller.pendLocked(rl.teller.thawedLocked())
 	rl.autosave.changedNowLocked(&rl.clock)
 	rl.leaveLocked(now)
+}
+
+// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
+// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
+// most. An interval of zero or less does nothing.
+//
+// The returned function stops it, and once that has returned no prune runs; it may be called more
+// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
+func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
+	if interval <= 0 {
+		return func() {}
+	}
+	rl.mu.Lock()
+	closing := rl.closingLocked()
+	rl.mu.Unlock()
+	return chores.Every(interval, closing, func() {
+		if rl.shared == nil { // where it is not, what has expired goes with the next command, in all processes
+			rl.adoptAll()
+			rl.walk(rl.engine.Tidy)
+		}
+	})
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in

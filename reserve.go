@@ -61,12 +61,13 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	rl.askForRLocked(r, req)
 	var of engine.By
 	rl.fillBy(&of, &by.asking)
-	rl.statsRLocked(&d.Stats, r.Account, now)
+	d.Stats.count(r.Account, rl.span(), now)
 	c := rl.engine.AdmitOne(&of, r, now)
 	if c != nil {
 		d.pass(r.Account)
 	} else {
-		c = rl.admitLocked(d, &of, asked[:], now)
+		clear(rl.charged[:])
+		c = d.admit(rl.engine, rl.charged[:0], &of, asked[:], now)
 	}
 	d.Model = req.Model
 	if c != nil {
@@ -85,18 +86,6 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	return made
 }
 
-// admitLocked admits one request by a look at each limit, and says why in the decision. It returns
-// nil for a denial.
-func (rl *RateLimiter) admitLocked(d *Decision, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
-	rl.charged[0] = nil
-	calls, v := rl.engine.Admit(rl.charged[:0], of, asked, now)
-	d.explain(&v, rl.engine.Items())
-	if !v.Allowed {
-		return nil
-	}
-	return calls[0]
-}
-
 // limitSlots reports whether one of some accounts limits the calls in flight.
 func limitSlots(accounts []*account.Account) bool {
 	return slices.ContainsFunc(accounts, (*account.Account).LimitsSlots)
@@ -110,7 +99,7 @@ func (rl *RateLimiter) reservationLocked(c *account.Call, watched bool) *Reserva
 	made := rl.unused.newLocked(watched)
 	made.home, made.call, made.serial, made.model, made.at = rl, c, c.Serial, c.Asked, c.At.Instant
 	if c.Class != "" { // one that is not in Config.Classes now is none, also if it is there when the call ends
-		c.Class = rl.knownClassRLocked(c.Class)
+		c.Class = rl.engine.KnownClass(c.Class)
 	}
 	rl.ledger.Reserved(audited{rl}, c)
 	rl.autosave.changedLocked(c.At.Instant)
@@ -175,14 +164,14 @@ func abandon(all []*Reservation) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	for _, r := range all {
-		if c := r.liveRLocked(); c != nil && (rl.shared == nil || r.claim()) {
-			rl.abandonLocked(c, inBubble)
-		}
+		r.abandonLocked(inBubble)
 	}
 }
 
-func (rl *RateLimiter) abandonLocked(c *account.Call, inBubble bool) {
+func (r *Reservation) abandonLocked(inBubble bool) {
+	rl, c := r.home, r.liveRLocked()
 	switch {
+	case c == nil || rl.shared != nil && !r.claim():
 	case inBubble:
 		e := rl.endedLocked(c, account.Lost, c.Tokens, rl.engine.Last())
 		if e != nil {
@@ -231,7 +220,7 @@ func (r *Reservation) ReservedAt() time.Time {
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	by := caller{ctx: background}
-	rl.askFor(&by, background, reqs)
+	by.ask(background, reqs, rl.classed.Load())
 	return rl.reserveAll(&by, reqs)
 }
 
@@ -245,12 +234,12 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Rese
 	now, asked := rl.enterAllLocked(reqs)
 	of := rl.by(by.asking)
 	if len(asked) == 1 {
-		rl.statsRLocked(&d.Stats, asked[0].Account, now)
+		d.Stats.count(asked[0].Account, rl.span(), now)
 	}
 	calls, v := rl.engine.Admit(nil, &of, asked, now)
 	switch {
 	case !v.Allowed:
-		rl.fillRLocked(&d, &v, rl.engine.Items(), now)
+		d.follow(&v, rl.engine.Items(), rl.span(), now)
 	default:
 		reservations = rl.reservationsLocked(calls)
 		d.explain(&v, rl.engine.Items())
@@ -340,7 +329,7 @@ func (rl *RateLimiter) ReserveContext(ctx context.Context, reqs ...Request) (rs 
 // more.
 func (rl *RateLimiter) reserveContext(ctx context.Context, reqs []Request, rs *Reservations, d *Decision) *Reservation {
 	by := callerOf(ctx)
-	rl.askFor(&by, ctx, reqs)
+	by.ask(ctx, reqs, rl.classed.Load())
 	if len(reqs) == 1 {
 		req := reqs[0]
 		return rl.reserveOne(&by, d, &req)
@@ -362,7 +351,7 @@ func (rl *RateLimiter) ReserveAny(requests ...Request) (r *Reservation, d Decisi
 	by := caller{ctx: background, tentative: true}
 	for i := range requests {
 		var decided Decision
-		rl.askFor(&by, background, requests[i:i+1])
+		by.ask(background, requests[i:i+1], rl.classed.Load())
 		if r = rl.reserveOne(&by, &decided, &requests[i]); r != nil {
 			return r, decided
 		}

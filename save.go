@@ -1,13 +1,17 @@
 package ratelimit
 
 import (
+	"io"
 	"maps"
 	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
 )
 
 // saving is a Persist under way. It copies no entries: they stay where and as they are until done
@@ -49,21 +53,15 @@ func (s saving) stateVersion() int {
 func (s saving) walkOnce(visit func(a *account.Account, now account.Now)) *state.Snapshot {
 	rl, is := s.rl, state.NewSnapshot()
 	rl.walk(func(a *account.Account, now account.Now) {
-		if a.CoolUntil > now.Wall {
-			is.Cooldowns[a.Name] = state.Cooldown{Until: time.Unix(0, a.CoolUntil), Cause: a.CoolCause}
-		}
-		if f, ok := a.Found.Stored(now); ok {
-			is.Found[a.Name] = f
-		}
-		addSpend(is.Spend, a, now.Wall)
+		a.StoreBeside(is, now)
 		if a.IsShown() {
-			rl.localLocked(a).marks.note(rl.saves, rl.saved, a.Save())
+			rl.localLocked(a).marks.Note(rl.saves, rl.saved, a.Save())
 			visit(a, now)
 		}
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	addSpend(is.Spend, rl.engine.Spender(state.OtherAccount), rl.nowLocked().Wall)
+	rl.engine.Spender(state.OtherAccount).StoreBeside(is, rl.nowLocked())
 	return is
 }
 
@@ -80,37 +78,58 @@ func (s saving) catalog() (f catalog.File, supplied map[string]bool) {
 	return f, supplied
 }
 
-// marks tell which charges of an account are in the file: those of the last save that met it, and
-// of the last one before that succeeded, if that is another. The zero value is none.
-type marks struct{ last, before mark }
-
-type mark struct {
-	save int // which it was
-	of   account.Mark
-}
-
-// note notes that the save under way meets the account. saved is the last save that succeeded.
-func (m *marks) note(save, saved int, of account.Mark) {
-	if m.last.save == saved {
-		m.before = m.last
+// persistYAML writes the state file.
+func (s *storage) persistYAML(rl *RateLimiter) error {
+	if s.path == "" {
+		return errNoFile
 	}
-	m.last = mark{save, of}
-}
-
-// saved returns the mark of the last save that succeeded; that of no charge where it did not meet
-// the account.
-func (m *marks) saved(saved int) account.Mark {
-	switch saved {
-	case m.last.save:
-		return m.last.of
-	case m.before.save:
-		return m.before.of
+	save, replace := newSaving(rl), fsx.Replace
+	defer save.done()
+	snapshot := save.snapshot()
+	if s.suspect {
+		replace = fsx.ReplaceKeepingOld
 	}
-	return account.Mark{}
+	err := replace(s.path, func(w io.Writer) error {
+		return yamlfile.EncodeState(w, snapshot, time.Now())
+	})
+	if err == nil {
+		s.suspect, s.spent = false, snapshot.Spend
+	}
+	return err
 }
 
-// loaded notes that the account has what the last save that succeeded has written.
-func (m *marks) loaded(saved int, of account.Mark) { *m = marks{last: mark{saved, of}} }
+// snapshot notes what is to be stored. Other calls wait for a copy of the slices' ends alone, and
+// room for those is made before the lock is taken.
+func (s saving) snapshot() *state.Snapshot {
+	type entry struct {
+		model string
+		usage account.Usage
+	}
+	rl := s.rl
+	rl.adoptAll()
+	f, _ := s.catalog()
+	maps.DeleteFunc(f.Quotas, func(model string, q state.Quota) bool {
+		said := f.Said[model]
+		return q.Validate(model) != nil || said.Validate(model) != nil // a Load would not accept it
+	})
+	rl.mu.RLock()
+	room := len(rl.State) + len(f.Pools)
+	rl.mu.RUnlock()
+	entries := ring.Room[entry](room + room/8)
+	begin := func() { entries = entries[:0] }
+	is := s.walk(begin, func(a *account.Account, _ account.Now) {
+		a.Pin(s.pinned)
+		entries = append(entries, entry{a.Name, *a.Usage()})
+	})
+	for i := range entries {
+		u := &entries[i].usage // of which the file shares the slices
+		is.Usage[entries[i].model] = &state.Usage{
+			Requests: u.Requests, Tokens: u.Tokens, DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens,
+		}
+	}
+	is.Quotas, is.Said, is.Pools, is.Answers = f.Quotas, f.Said, f.Pools, rl.answers.All()
+	return is
+}
 
 // storedQuotas returns quotas as stores see them.
 func storedQuotas(quotas map[string]ModelQuota) map[string]state.Quota {

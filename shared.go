@@ -80,7 +80,7 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	is.replica, err = replica.Open(ctx, replica.Options{
 		Log: log, Process: is.process, Lock: &rl.mu,
 		Observer: observer{rl}, Swapped: is.swappedLocked, Next: is.nextLocked,
-		OnError: rl.reporter.Report, Away: is.tellAway, Sent: is.tellSent, Bounds: boundsOf,
+		OnError: rl.reporter.Report, Away: is.tellAway, Sent: is.tellSent, Bounds: state.BoundsOf,
 		LeaseTTL: leaseOf(cfg.LeaseTTL), MaxModels: cfg.MaxModels, FailClosed: cfg.FailClosed, FreshStart: cfg.FreshStart,
 	})
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *shared) nextLocked(process int64, c engine.Command) {
 		s.rl.sayer = byProcess
 	}
 	if set, is := c.(engine.SetClasses); is {
-		s.rl.classesAreLocked(set.Classes)
+		s.rl.classed.Store(len(set.Classes) > 0)
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 		}
 	}
 	rl.seen = seen{rl.Quotas, len(rl.Quotas), rl.State}
-	rl.classesAreLocked(e.Classes())
+	rl.classed.Store(len(e.Classes()) > 0)
 	for id, c := range s.calls {
 		if is := e.Call(id); is != nil {
 			c.NameAs(is)
@@ -273,7 +273,7 @@ func (s *shared) wallOf(at time.Time, now account.Now) int64 {
 func (s *shared) sayLocked(c engine.Command, zones []string, now account.Now) {
 	slices.Sort(zones)
 	for _, zone := range slices.Compact(zones) {
-		if day, month := boundsOf(zone, now.Wall); month != (account.Span{}) {
+		if day, month := state.BoundsOf(zone, now.Wall); month != (account.Span{}) {
 			s.putLocked(engine.Bounds{Zone: zone, Day: day, Month: month})
 		}
 	}

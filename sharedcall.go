@@ -88,7 +88,7 @@ func (is *reserving) Hear(o *engine.Outcome, alone bool) {
 func (is *reserving) decidedLocked(o *engine.Outcome, alone bool, now account.Now) {
 	s, d := is.s, &is.d
 	if !o.Verdict.Allowed {
-		s.rl.fillRLocked(d, &o.Verdict, s.itemsLocked(&is.option, now), now)
+		d.follow(&o.Verdict, s.itemsLocked(&is.option, now), s.rl.span(), now)
 		return
 	}
 	if !d.Allowed { // by what was known here before
@@ -178,7 +178,7 @@ func (s *shared) decideAlone(d *Decision, req *Request) {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
 	now := s.rl.nowLocked()
-	s.rl.fillRLocked(d, &v, s.itemsLocked(&option, now), now)
+	d.follow(&v, s.itemsLocked(&option, now), s.rl.span(), now)
 }
 
 // judge decides on requests by what is known here, and reports whether to ask for them, as the
@@ -222,9 +222,9 @@ func (s *shared) judgeRLocked(option *engine.Option, d *Decision, now account.No
 	items, v := s.rl.engine.Judge(nil, &option.By, option.Requests, now)
 	of := d.explain(&v, items)
 	if len(option.Requests) == 1 {
-		s.rl.statsRLocked(&d.Stats, option.Requests[0].Account, now)
+		d.Stats.count(option.Requests[0].Account, s.rl.span(), now)
 	} else if of != nil {
-		s.rl.statsRLocked(&d.Stats, of.Account, now)
+		d.Stats.count(of.Account, s.rl.span(), now)
 	}
 	return v.Allowed || !v.Never && s.rl.engine.Due() <= now.Instant
 }
@@ -369,7 +369,7 @@ func (s *shared) lined(by *caller, w *waiter, n int64) {
 	rl.mu.Lock()
 	if of := rl.engine.Waiter(s.process, n); of != nil && of.By != nil {
 		w.why = new(Decision)
-		rl.fillRLocked(w.why, &of.Denied, of.By.Items, rl.nowLocked())
+		w.why.follow(&of.Denied, of.By.Items, rl.span(), rl.nowLocked())
 	}
 	rl.mu.Unlock()
 	rl.teller.queued(by, w)

@@ -56,7 +56,7 @@ func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
 	rl.mu.Lock()
 	_, t := rl.enterLocked(model)
 	closed := rl.closed
-	rl.meetLocked(&t)
+	rl.meetRLocked(&t)
 	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
 	rl.mu.Unlock()
 	if closed {

@@ -1,18 +1,16 @@
 package ratelimit
 
 import (
-	"cmp"
-	"maps"
-	"math/rand/v2"
 	"slices"
-	"time"
+	"strings"
 	"unsafe"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 )
 
 // Quotas and State belong to the program, and the engine has the same. This file is the door
@@ -25,11 +23,30 @@ type seen struct {
 	state  map[string]*UsageStats
 }
 
+// knows reports whether the engine knows what quotas say of a counted name.
+func (s *seen) knows(quotas map[string]ModelQuota, counted string, a *account.Account) bool {
+	if q, own := quotas[counted]; own {
+		return (a.Name != "" || a.Listed) && a.Quota.Is((*state.Quota)(&q))
+	}
+	return s.same(quotas)
+}
+
+// same reports whether quotas are the map that was seen last, with as many entries.
+func (s *seen) same(quotas map[string]ModelQuota) bool {
+	return len(quotas) == s.named && sameMap(quotas, s.quotas)
+}
+
 // local is what this process notes beside an account.
 type local struct {
-	home *RateLimiter
-	counted
-	marks marks
+	home  *driver // of the limiter
+	marks account.Marks
+	noted tally.Noted // of what Audit adds up
+
+	provider   Provider // of the model, as of
+	providedAt int      // this change of what tells it: see teller.providerLocked
+
+	report              state.ReportedLimits // the last that was sent
+	reports, reportedAt int64                // sent of late, in nanoseconds of their pace, at an instant: see shared.observeLocked
 }
 
 // entryOf shows the usage of an account as an entry of State, and shownBy is the reverse: the types
@@ -41,97 +58,6 @@ func shownBy(s *UsageStats) *account.Usage { return (*account.Usage)(unsafe.Poin
 // sameMap reports whether two maps are one: the value of a map is a pointer.
 func sameMap[K comparable, V any](a, b map[K]V) bool {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b))
-}
-
-// readyLocked makes what a zero RateLimiter lacks.
-func (rl *RateLimiter) readyLocked() {
-	if rl.engine == nil {
-		rl.engine = engine.New(rand.Uint64(), observer{rl})
-		rl.engine.SetMaxModels(rl.maxModels)
-		if rl.naming.MatchVersions {
-			rl.engine.Rename = rl.nameRLocked
-		}
-		rl.engine.Keep(rl.span())
-		rl.firesAt = account.Never
-	}
-}
-
-// nowLocked reads the clock, and tells the engine the days and months that last.
-func (rl *RateLimiter) nowLocked() account.Now {
-	if rl.shared != nil {
-		rl.clock.Sync() // which tells the times of this process
-		return rl.shared.now()
-	}
-	rl.readyLocked()
-	instant := rl.clock.Sync()
-	now := account.Now{Instant: instant, Wall: rl.clock.UnixNano(instant)}
-	if !rl.zoned.Holds(now.Wall) {
-		rl.zoned = tellZones(rl.engine, now)
-	}
-	return now
-}
-
-// nowRLocked is nowLocked for those who only read; ok is false where nowLocked has to be called.
-func (rl *RateLimiter) nowRLocked() (now account.Now, ok bool) {
-	if rl.engine == nil {
-		return now, false
-	}
-	now.Instant = rl.clock.Now()
-	now.Wall = rl.clock.UnixNano(now.Instant)
-	return now, !rl.clock.Due(now.Instant) && rl.zoned.Holds(now.Wall)
-}
-
-// timeRLocked returns the time at an instant.
-func (rl *RateLimiter) timeRLocked(instant int64) time.Time {
-	if rl.shared != nil {
-		return time.Unix(0, rl.shared.now().WallAt(instant))
-	}
-	return rl.clock.At(instant)
-}
-
-// agoLocked returns how long a time of this process is ago, in nanoseconds.
-func (rl *RateLimiter) agoLocked(at time.Time, now account.Now) int64 {
-	if rl.shared != nil {
-		now.Instant = rl.clock.Now() // that of the store differs
-	}
-	return int64(rl.clock.At(now.Instant).Sub(rl.clock.Own(at)))
-}
-
-// tellZones tells an engine the present day and month of the zones that it asks for, and returns
-// for how long it knows them all.
-func tellZones(e *engine.Engine, now account.Now) (known account.Span) {
-	var names []string
-	e.Zones(now.Wall, func(name string) { names = append(names, name) })
-	for _, name := range names {
-		tellZone(e, name, now)
-	}
-	return e.ZonesKnown(now.Wall)
-}
-
-// tellZone tells an engine the day and the month of a zone. One that this machine does not know is
-// told of nothing, so that its quotas admit nothing.
-func tellZone(e *engine.Engine, name string, now account.Now) {
-	if day, month := boundsOf(name, now.Wall); month != (account.Span{}) {
-		e.Bounds(name, day, month, now)
-	}
-}
-
-// boundsOf returns the day and the month of a zone that last at a time; zero for a zone that this
-// machine does not know. The zone "" has a month alone.
-func boundsOf(name string, wall int64) (day, month account.Span) {
-	zone, err := clock.LoadZone(name)
-	if err != nil {
-		return day, month
-	}
-	at := time.Unix(0, wall)
-	if zone != nil {
-		day = spanOf(clock.Day(at, zone))
-	}
-	return day, spanOf(clock.Month(at, zone))
-}
-
-func spanOf(begin, end time.Time) account.Span {
-	return account.Span{Begin: clock.UnixNano(begin), End: clock.UnixNano(end)}
 }
 
 // lookRLocked returns the present moment, and puts into t what the name of a model stands for; ok
@@ -155,7 +81,7 @@ func (rl *RateLimiter) lookRLocked(model string, t *engine.Target) (now account.
 	if ok = rl.engine.FindIn(t, counted, model); !ok || t.Account.IsShown() {
 		return now, false
 	}
-	return now, rl.knowsQuotaRLocked(counted, t.Account)
+	return now, rl.seen.knows(rl.Quotas, counted, t.Account)
 }
 
 // shownRLocked returns the account of a counted name that State shows, if the engine knows what the
@@ -169,23 +95,30 @@ func (rl *RateLimiter) shownRLocked(counted string) *account.Account {
 	if a == nil || entryOf(a.Usage()) != stats || !a.Mirrors() {
 		return nil
 	}
-	if is, _ := a.Local.(*local); is == nil || is.home != rl {
+	if is, _ := a.Local.(*local); is == nil || is.home != &rl.driver {
 		return nil
 	}
 	// One look at the map is enough where the quota limits something: one that is not there does
 	// not.
-	if q := rl.Quotas[counted]; a.Listed && !a.Has(account.Unlimited) && a.Quota.Is((*state.Quota)(&q)) || rl.knowsQuotaRLocked(counted, a) {
+	if q := rl.Quotas[counted]; a.Listed && !a.Has(account.Unlimited) && a.Quota.Is((*state.Quota)(&q)) || rl.seen.knows(rl.Quotas, counted, a) {
 		return a
 	}
 	return nil
 }
 
-// knowsQuotaRLocked reports whether the engine knows what Quotas says of a counted name.
-func (rl *RateLimiter) knowsQuotaRLocked(counted string, a *account.Account) bool {
-	if q, own := rl.Quotas[counted]; own {
-		return (a.Name != "" || a.Listed) && a.Quota.Is((*state.Quota)(&q))
+// nameRLocked returns the name under which a model is counted.
+func (rl *RateLimiter) nameRLocked(model string) string {
+	if rl.naming.Aliases != nil || rl.naming.MatchVersions || state.IsMarked(model) {
+		return countedAs(&rl.naming, rl.engine, model)
 	}
-	return len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas)
+	return model // short enough to be inlined
+}
+
+func countedAs(n *catalog.Names, e *engine.Engine, model string) string {
+	if n.Aliases != nil || n.MatchVersions {
+		model = n.Counted(model, e.Catalog.IsListed)
+	}
+	return state.ModelName(model)
 }
 
 // enterLocked is lookRLocked for a method that may change something: it brings in order what the
@@ -232,7 +165,7 @@ func (rl *RateLimiter) adoptQuotaLocked(model string, now account.Now) (counted 
 // adoptQuotasLocked has the engine know all quotas where there is another map, or another number of
 // them.
 func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
-	if rl.shared != nil || len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas) {
+	if rl.shared != nil || rl.seen.same(rl.Quotas) {
 		return
 	}
 	for _, name := range rl.engine.Catalog.Names() {
@@ -269,10 +202,10 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 		}
 	case a != nil && shownBy(stats) == a.Usage():
 		if !a.Mirrors() {
-			rl.adoptEntryLocked(counted, stats, now, func(*account.Charge) bool { return true })
+			rl.adoptEntryLocked(counted, stats, nil, func(*account.Charge) bool { return true }, now)
 		}
 	default:
-		rl.adoptEntryLocked(counted, stats, now, func(*account.Charge) bool { return false })
+		rl.adoptEntryLocked(counted, stats, nil, func(*account.Charge) bool { return false }, now)
 	}
 }
 
@@ -286,107 +219,117 @@ func (rl *RateLimiter) adoptChargedLocked(c *account.Call) {
 	}
 }
 
-// adoptEntryLocked has the engine count what an entry of State shows.
-func (rl *RateLimiter) adoptEntryLocked(counted string, stats *UsageStats, now account.Now, keeps func(*account.Charge) bool) {
+// adoptEntryLocked has the engine count what an entry of State shows, or the usage of a pool. p is
+// its entries, if they were put in order before.
+func (rl *RateLimiter) adoptEntryLocked(counted string, stats *UsageStats, p *account.Prepared, keeps func(*account.Charge) bool, now account.Now) *account.Account {
 	_, q, _ := rl.engine.Catalog.Cover(counted)
-	rl.engine.Adopt(counted, shownBy(stats), dayFrom(stats.DayStart, q.DayZone), keeps, now)
-	rl.localLocked(rl.engine.Account(counted))
+	day := state.DayFrom(stats.DayStart, q.DayZone)
+	if p != nil {
+		rl.engine.AdoptPrepared(counted, shownBy(stats), p, day, keeps, now)
+	} else {
+		rl.engine.Adopt(counted, shownBy(stats), day, keeps, now)
+	}
+	a := rl.engine.Account(counted)
+	rl.localLocked(a)
+	return a
 }
 
-// dayFrom returns the day that began at a time: a day of 24 hours, or one that ends at the next
-// midnight of a zone.
-func dayFrom(start time.Time, zone string) account.Span {
-	begin := clock.UnixNano(start)
-	if at, err := clock.LoadZone(zone); err == nil && at != nil {
-		_, end := clock.Day(start, at)
-		return account.Span{Begin: begin, End: clock.UnixNano(end)}
-	}
-	return account.Span{Begin: begin, End: begin + int64(24*time.Hour)}
+// byHand is an entry of State that the engine does not count yet.
+type byHand struct {
+	name  string
+	entry *UsageStats
+	was   UsageStats
 }
 
-// adoptAllLocked has the engine know all that the program has changed.
-func (rl *RateLimiter) adoptAllLocked(now account.Now) {
-	rl.adoptQuotasLocked(now)
-	if !sameMap(rl.State, rl.seen.state) {
-		for a := range rl.engine.Accounts {
-			if a.IsShown() && !a.IsPool() && rl.State[a.Name] == nil {
-				rl.adoptStatsLocked(a.Name, now)
-			}
-		}
-		rl.seen.state = rl.State
+// adoptAll has the engine know all that the program has changed. It lets other calls in, and puts
+// entries in order without the lock, because a program that filled State by hand may have left
+// many. Nobody writes into the slices of an entry that the engine does not count.
+func (rl *RateLimiter) adoptAll() {
+	entries, now := rl.findByHand()
+	if len(entries) == 0 {
+		return
 	}
-	for name := range rl.State {
-		rl.adoptStatsLocked(name, now)
+	slices.SortFunc(entries, func(a, b byHand) int { return strings.Compare(a.name, b.name) })
+	for i := range entries {
+		e := &entries[i]
+		p := account.Prepare(e.was.Requests, shownBy(&e.was).Tokens, now)
+		rl.mu.Lock()
+		e.adoptLocked(rl, p, rl.nowLocked())
+		rl.mu.Unlock()
 	}
-}
-
-// localLocked returns what this process notes beside an account.
-func (rl *RateLimiter) localLocked(a *account.Account) *local {
-	is, _ := a.Local.(*local)
-	if is == nil || is.home != rl {
-		is = &local{home: rl}
-		a.Local = is
-	}
-	return is
-}
-
-// leaveLocked ends what a method that changed something began: those that were served or refused
-// learn of it, and the engine is called again when it has to be.
-func (rl *RateLimiter) leaveLocked(now account.Now) {
-	due := rl.teller.looksAtRLocked()
-	if rl.shared == nil {
-		if rl.engine.HasDone() {
-			for _, w := range rl.engine.Done() {
-				w.Local.(*waiter).endLocked(w)
-			}
-		}
-		due = min(due, rl.engine.Due())
-	}
-	if due != rl.firesAt {
-		rl.sleepLocked(due, now)
-	}
-}
-
-// sleepLocked has the timer fire at an instant.
-func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
-	rl.firesAt = due
-	switch {
-	case rl.timer == nil && due == account.Never:
-	case due == account.Never:
-		rl.timer.Stop()
-	case rl.timer == nil:
-		rl.timer = time.AfterFunc(time.Duration(due-now.Instant), rl.wake)
-	default:
-		rl.timer.Reset(time.Duration(due - now.Instant))
-	}
-}
-
-// wake has happen what is due when the timer fires.
-func (rl *RateLimiter) wake() {
-	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	rl.firesAt = account.Never
-	if rl.shared == nil {
-		rl.engine.Advance(now)
-	}
-	rl.teller.lookLocked(now)
+	now = rl.nowLocked()
+	rl.engine.Serve(now)
 	rl.leaveLocked(now)
 }
 
-// mostModels is the bound on models without a quota of their own that hold state.
-func (rl *RateLimiter) mostModels() int { return cmp.Or(rl.maxModels, engine.DefaultMaxModels) }
+// findByHand has the engine know what the program has changed by hand, but for entries of State,
+// which it returns.
+func (rl *RateLimiter) findByHand() (entries []byHand, now account.Now) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now = rl.nowLocked()
+	work := chores.NewWorker(&rl.mu, &rl.clock)
+	rl.adoptQuotasLocked(now)
+	for name, q := range rl.Quotas {
+		rl.noticeLocked(name, q, rl.nowAtLocked(work.Instant))
+		work.Next()
+	}
+	for a := range rl.engine.Accounts {
+		if a.IsShown() && !a.IsPool() && rl.State[a.Name] == nil {
+			rl.adoptStatsLocked(a.Name, rl.nowAtLocked(work.Instant))
+		}
+		work.Next()
+	}
+	rl.seen.state = rl.State
+	for name, entry := range rl.State {
+		switch {
+		case entry == nil:
+			delete(rl.State, name)
+		case !entry.isCountedBy(rl.engine.Account(name)):
+			entries = append(entries, byHand{name, entry, *entry})
+		}
+		work.Next()
+	}
+	return entries, rl.nowAtLocked(work.Instant)
+}
 
-// openLocked visits the open calls of this limiter.
-func (rl *RateLimiter) openLocked(yield func(*account.Call) bool) {
-	if rl.shared == nil {
-		rl.engine.Open(yield)
+// adoptLocked has the engine count the entry, whose slices were put in order.
+func (e *byHand) adoptLocked(rl *RateLimiter, p *account.Prepared, now account.Now) {
+	entry := rl.State[e.name]
+	if entry != e.entry || entry == nil || entry.isCountedBy(rl.engine.Account(e.name)) {
 		return
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(rl.shared.calls), account.ID.Compare) {
-		if !yield(rl.shared.calls[id]) {
-			return
-		}
+	if entry.DayStart != e.was.DayStart || !sameSlice(entry.Requests, e.was.Requests) || !sameSlice(entry.Tokens, e.was.Tokens) {
+		rl.adoptStatsLocked(e.name, now)
+		return
+	}
+	var known account.Mark // of no charge
+	if a := rl.engine.Account(e.name); a != nil && a.Usage() == shownBy(entry) {
+		known = a.Save()
+	}
+	rl.adoptEntryLocked(e.name, entry, p, known.Has, now)
+}
+
+// isCountedBy reports whether an account counts what the entry shows.
+func (s *UsageStats) isCountedBy(a *account.Account) bool {
+	return a != nil && shownBy(s) == a.Usage() && s.account == a && a.Mirrors()
+}
+
+func sameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// walk visits every account with the lock held, and lets other calls in at least every millisecond
+// or so. Accounts that come or go meanwhile may be missed.
+func (rl *RateLimiter) walk(visit func(a *account.Account, now account.Now)) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.readyLocked()
+	work := chores.NewWorker(&rl.mu, &rl.clock)
+	for a := range rl.engine.Accounts {
+		visit(a, rl.nowAtLocked(work.Instant))
+		work.Next()
 	}
 }

@@ -2,12 +2,12 @@ package ratelimit
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -75,7 +75,7 @@ func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	var t engine.Target
 	rl.mu.RLock()
 	if now, ok := rl.lookRLocked(model, &t); ok && !rl.isStaleRLocked(t.Account, now) {
-		rl.statsRLocked(&stats, t.Account, now)
+		stats.count(t.Account, rl.span(), now)
 		rl.mu.RUnlock()
 		return stats
 	}
@@ -83,7 +83,7 @@ func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterTidyLocked(model)
-	rl.statsRLocked(&stats, t.Account, now)
+	stats.count(t.Account, rl.span(), now)
 	rl.leaveLocked(now)
 	return stats
 }
@@ -98,14 +98,9 @@ func (rl *RateLimiter) enterTidyLocked(model string) (now account.Now, t engine.
 	return now, t
 }
 
-// isStaleRLocked reports whether something of an account has expired.
-func (rl *RateLimiter) isStaleRLocked(a *account.Account, now account.Now) bool {
-	return rl.shared == nil && a.Name != "" && a.IsStale(now, rl.engine.Span())
-}
-
-// statsRLocked fills in the usage and the limits of an account at a moment.
-func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now account.Now) {
-	q, cut := &a.Quota, now.Instant-rl.span()
+// count fills in the usage and the limits of an account at a moment.
+func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
+	q, cut := &a.Quota, now.Instant-span
 	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
 	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
@@ -123,12 +118,14 @@ func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now accou
 	}
 }
 
-// inZone returns a time in the zone of a quota, or as it is where this machine does not know that.
-func inZone(at time.Time, name string) time.Time {
-	if zone, err := clock.LoadZone(name); err == nil {
-		return at.In(zone)
+// countAside fills in the usage that an entry of State shows, and leaves that as it is.
+func (s *ModelStats) countAside(a *account.Account, shows *UsageStats, span int64, now account.Now) {
+	if shows == nil {
+		shows = new(UsageStats)
 	}
-	return at
+	var is ModelStats
+	is.count(a.Aside(shownBy(shows), state.DayFrom(shows.DayStart, a.Quota.DayZone), now, span), span, now)
+	s.RPM, s.TPM, s.ITPM, s.OTPM, s.RPD, s.TPD, s.DayStart = is.RPM, is.TPM, is.ITPM, is.OTPM, is.RPD, is.TPD, is.DayStart
 }
 
 // rare fills in what few models have: a cooldown, usage of others, and rare limits.
@@ -138,59 +135,17 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 	}
 	s.SpendDay, s.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
 	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View().Found(now.Instant)
-	if u := reportsOf(a, now); u != nil {
+	if u := a.External(now); u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
 		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount
 	}
-}
-
-// reportsOf returns what others use of an account at a moment; nil for nothing.
-func reportsOf(a *account.Account, now account.Now) *account.External {
-	if a.Reports == nil {
-		return nil
-	}
-	u := *a.Reports
-	if !u.Expire(now.Instant, now.Wall) {
-		return nil
-	}
-	return &u
 }
 
 // AllStats returns the stats of every model that has a quota or usage, after forgetting expired
 // charges. Each is of the moment at which it was read; other calls may come between two of them.
 // AllStats is safe for concurrent use.
 func (rl *RateLimiter) AllStats() map[string]ModelStats {
-	names := rl.names()
-	all := make(map[string]ModelStats, len(names))
-	for _, model := range names {
-		all[model] = rl.Stats(model)
-	}
-	return all
-}
-
-// names returns the models that have a quota or usage, sorted. It lets writers in now and then:
-// walking over 100,000 names takes milliseconds.
-func (rl *RateLimiter) names() []string {
-	rl.shared.freshen()
-	rl.mu.RLock()
-	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
-	add := func(model string) {
-		if names = append(names, model); len(names)%1024 == 0 {
-			rl.mu.RUnlock()
-			rl.mu.RLock()
-		}
-	}
-	for model := range rl.Quotas {
-		if model != catalog.Every && !catalog.IsPattern(model) {
-			add(model)
-		}
-	}
-	for model := range rl.State {
-		add(model)
-	}
-	rl.mu.RUnlock()
-	slices.Sort(names)
-	return slices.Compact(names)
+	return maps.Collect(rl.Iter())
 }
 
 // Models returns the names of all models that have a quota or usage, sorted. The names are those
@@ -198,7 +153,26 @@ func (rl *RateLimiter) names() []string {
 // safe for concurrent use.
 func (rl *RateLimiter) Models() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, model := range rl.names() {
+		rl.shared.freshen()
+		rl.mu.RLock()
+		names := make([]string, 0, len(rl.Quotas)+len(rl.State))
+		add := func(model string) {
+			if names = append(names, model); len(names)%1024 == 0 { // it takes milliseconds for 100,000
+				rl.mu.RUnlock()
+				rl.mu.RLock()
+			}
+		}
+		for model := range rl.Quotas {
+			if model != catalog.Every && !catalog.IsPattern(model) {
+				add(model)
+			}
+		}
+		for model := range rl.State {
+			add(model)
+		}
+		rl.mu.RUnlock()
+		slices.Sort(names)
+		for _, model := range slices.Compact(names) {
 			if !yield(model) {
 				return
 			}
@@ -209,9 +183,14 @@ func (rl *RateLimiter) Models() iter.Seq[string] {
 // Iter returns the same models as [RateLimiter.Models], each with its stats at the moment it is
 // reached. The loop's body may call any method of the limiter. Iter is safe for concurrent use.
 func (rl *RateLimiter) Iter() iter.Seq2[string, ModelStats] {
+	return withStats(rl.Models(), rl.Stats)
+}
+
+// withStats returns names, each with its stats at the moment it is reached.
+func withStats(names iter.Seq[string], stats func(string) ModelStats) iter.Seq2[string, ModelStats] {
 	return func(yield func(string, ModelStats) bool) {
-		for model := range rl.Models() {
-			if !yield(model, rl.Stats(model)) {
+		for name := range names {
+			if !yield(name, stats(name)) {
 				return
 			}
 		}

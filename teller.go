@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/notice"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -81,6 +82,15 @@ func (e *telling) then(next *telling) *telling {
 	return e
 }
 
+// each takes a row of events apart, which may be nil.
+func (e *telling) each(do func(*telling)) {
+	for e != nil {
+		one := e
+		e, one.next = one.next, nil
+		do(one)
+	}
+}
+
 // teller tells Config.Events what the limiter does. What is told is noted under RateLimiter.mu, and
 // handed to the handlers without it. A limiter without a handler has a nil teller.
 type teller struct {
@@ -91,7 +101,7 @@ type teller struct {
 	// Guarded by RateLimiter.mu:
 	pending []*telling // are told by the method that is under way, when it has unlocked
 	unused  *toldCall
-	cooled  cooled
+	cooled  notice.Cooldowns // whose end is to be told
 }
 
 // newTeller returns a teller that is silent until Open; nil without a handler.
@@ -99,7 +109,7 @@ func newTeller(rl *RateLimiter, h EventHandler) *teller {
 	if h == nil {
 		return nil
 	}
-	knownProviders() // which reads the profiles, before events ask for them under the lock
+	profile.Models() // which reads the profiles, before events ask for them under the lock
 	t := &teller{rl: rl, handlers: EventHandlers(h).(eventHandlers)}
 	t.outlet = notice.NewOutlet(t.hand)
 	return t
@@ -187,14 +197,7 @@ func (t *teller) handFrom(i int, e, next *telling) (following int) {
 }
 
 // postBegun has events told by a goroutine of the limiter, whether that is closed or not.
-func (t *teller) postBegun(e *telling) {
-	for e != nil {
-		next := e.next
-		e.next = nil
-		t.outlet.PostBegun(e)
-		e = next
-	}
-}
+func (t *teller) postBegun(e *telling) { e.each(t.outlet.PostBegun) }
 
 // hand is what the outlet calls.
 func (t *teller) hand(e *telling) {
@@ -217,13 +220,10 @@ func (t *teller) drop(e *telling) {
 
 // postRLocked has an event told by a goroutine of the limiter, because no caller is there to.
 func (t *teller) postRLocked(e *telling) {
-	for e != nil {
-		next := e.next
-		e.next = nil
+	e.each(func(e *telling) {
 		t.outlet.Post(e)
 		t.outlet.End() // Post has begun it, too
-		e = next
-	}
+	})
 }
 
 // postLaxRLocked is postRLocked for an event that is left out while too many wait.
@@ -280,7 +280,7 @@ func (t *teller) close() {
 			}
 		}
 	}
-	t.cooled.told = nil
+	t.cooled.Clear()
 	t.outlet.Close()
 	t.rl.mu.Unlock()
 	t.flush()
@@ -308,9 +308,9 @@ func callerOf(ctx context.Context) caller {
 }
 
 // caller returns the caller of a method that waits. A first denial is no refusal.
-func (rl *RateLimiter) caller(ctx context.Context) caller {
+func (t *teller) caller(ctx context.Context) caller {
 	by := caller{ctx: ctx}
-	if rl.teller != nil {
+	if t != nil {
 		by = callerOf(ctx)
 	}
 	by.tentative = true
@@ -346,7 +346,7 @@ func (c *caller) makeLocked(t *teller, kind EventKind) (e *telling) {
 		e.Operation = waitOperation
 	}
 	if c.class != "" {
-		e.Class = t.rl.knownClassRLocked(c.class)
+		e.Class = t.rl.engine.KnownClass(c.class)
 	}
 	return e
 }

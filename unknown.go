@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -59,14 +58,20 @@ func nearestHint(name string) string {
 	return fmt.Sprintf("; the nearest known name is %q", name)
 }
 
-// meetUnknownRLocked notes a call of a model without a quota. It returns the name nearest to it,
-// where somebody is told of that.
-func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
-	if rl.reporter == nil && rl.teller == nil && rl.unknown == UnknownAllow {
-		return ""
+// meetRLocked notes a call of a model: whether no quota stands for it, or one of a profile that is
+// old. It returns the name nearest to an unknown one, where somebody is told of that.
+func (rl *RateLimiter) meetRLocked(t *engine.Target) (nearest string, unknown bool) {
+	if !t.Account.IsShown() {
+		rl.checkAgeRLocked(t.Counted)
 	}
-	now := rl.clock.At(rl.clock.Now())
-	find := func() string { return rl.nearestRLocked(model) }
+	switch {
+	case !t.Account.Has(account.Unknown) || rl.engine.Catalog.NamesModel(t.Counted, t.Asked):
+		return "", false
+	case rl.reporter == nil && rl.teller == nil && rl.unknown == UnknownAllow:
+		return "", true
+	}
+	model, now := t.Asked, rl.clock.At(rl.clock.Now())
+	find := func() string { return rl.engine.Catalog.Nearest(model, &rl.naming) }
 	nearest, report, ok := rl.unknownMet.Meet(model, now, rl.quotaVersion, rl.mostModels(), find)
 	if report {
 		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest}
@@ -76,48 +81,7 @@ func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
 	if !ok && rl.unknown == UnknownDeny {
 		nearest = find()
 	}
-	return nearest
-}
-
-// nearestRLocked returns the name that a program means by a name without a quota: the one of which
-// it is a version, else the one that is most like it.
-func (rl *RateLimiter) nearestRLocked(model string) string {
-	if name, ok := catalog.Match(model, rl.engine.Catalog.IsListed); ok && name != model {
-		return name
-	}
-	return catalog.Nearest(model, func(yield func(string) bool) {
-		for name := range rl.Quotas {
-			if name != model && !yield(name) { // it is there if an alias leads away from it
-				return
-			}
-		}
-		for name, counted := range rl.naming.Aliases {
-			if _, _, known := rl.engine.Catalog.Cover(counted); known && !yield(name) {
-				return
-			}
-		}
-	})
-}
-
-// meetLocked notes a record of a model, if no quota stands for that.
-func (rl *RateLimiter) meetLocked(t *engine.Target) {
-	if !t.Account.IsShown() {
-		rl.checkAgeRLocked(t.Counted)
-	}
-	if t.Account.Has(account.Unknown) && !rl.engine.Catalog.NamesModel(t.Counted, t.Asked) {
-		rl.meetUnknownRLocked(t.Asked)
-	}
-}
-
-// judgeUnknownRLocked follows Config.Unknown in a request for a model without a quota.
-func (rl *RateLimiter) judgeUnknownRLocked(r *engine.Request) {
-	if rl.engine.Catalog.HasPools() && rl.engine.Catalog.NamesModel(r.Counted, r.Asked) {
-		return
-	}
-	nearest := rl.meetUnknownRLocked(r.Asked)
-	if rl.unknown == UnknownDeny {
-		r.Deny, r.Nearest = true, nearestHint(nearest)
-	}
+	return nearest, true
 }
 
 // ObserveUncounted reports a call of a model that nothing counts, as an llmhttp.Transport does:

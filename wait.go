@@ -25,15 +25,52 @@ type waiter struct {
 	done         chan struct{} // closed when it was served or refused
 }
 
-// wait serves a waiter in its turn, and returns its error when it is refused or its context ends.
-func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reservations, error) {
+// await waits until a waiter is served in its turn, or refused, which is told then.
+func (w *waiter) await(ctx context.Context) (rs Reservations, err error) {
+	by := w.rl.teller.caller(ctx)
+	by.waitsOnly = !w.charges
+	if err = w.check(ctx); err == nil {
+		rs, err = w.wait(ctx, &by)
+	}
+	if err != nil {
+		w.refused(ctx, &by, err)
+	}
+	return rs, err
+}
+
+// awaitOne is await for a waiter that gets one reservation.
+func (w *waiter) awaitOne(ctx context.Context) (*Reservation, error) {
+	rs, err := w.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rs[0], nil
+}
+
+// check returns the error of an ended context or a negative number, before anything else is
+// checked.
+func (w *waiter) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i := range w.requests {
+		if tokens := min(w.requests[i].PromptTokens, w.requests[i].OutputTokens); tokens < 0 {
+			return fmt.Errorf("%s: %w: negative tokens: %d", w.op, ErrInvalidTokens, tokens)
+		}
+	}
+	return nil
+}
+
+// wait returns when a waiter is served or refused, or its context has ended.
+func (w *waiter) wait(ctx context.Context, by *caller) (Reservations, error) {
+	rl := w.rl
 	if rl.shared != nil {
 		return rl.shared.wait(ctx, by, w)
 	}
 	began := rl.teller.now()
-	w.rl, w.done = rl, make(chan struct{})
+	w.done = make(chan struct{})
 	by.asking = askingOf(ctx, w.requests)
-	of := rl.enter(ctx, by, w)
+	of := w.enter(ctx, by)
 	rl.teller.queued(by, w)
 	select {
 	case <-w.done:
@@ -43,7 +80,7 @@ func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reserva
 		by.waited = time.Since(began)
 	}
 	if err := ctx.Err(); err != nil {
-		rl.leave(of)
+		w.leave(of)
 		return nil, err
 	}
 	if w.err == nil {
@@ -54,7 +91,8 @@ func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reserva
 }
 
 // enter has a waiter stand in line, unless it is served or refused at once.
-func (rl *RateLimiter) enter(ctx context.Context, by *caller, w *waiter) *lines.Waiter {
+func (w *waiter) enter(ctx context.Context, by *caller) *lines.Waiter {
+	rl := w.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, asked := rl.enterAllLocked(w.requests)
@@ -69,7 +107,7 @@ func (rl *RateLimiter) enter(ctx context.Context, by *caller, w *waiter) *lines.
 	rl.engine.Enter(of, now)
 	if rl.teller != nil && !of.Over && of.Seq > 0 {
 		w.why = new(Decision)
-		rl.fillRLocked(w.why, &of.Denied, of.By.Items, now)
+		w.why.follow(&of.Denied, of.By.Items, rl.span(), now)
 	}
 	rl.leaveLocked(now)
 	if rl.closed && !of.Over {
@@ -118,7 +156,7 @@ func (w *waiter) refusalLocked(r *lines.Refusal, now account.Now) error {
 		return fmt.Errorf("%s: %w", w.op, ErrClosed)
 	}
 	var d Decision
-	w.rl.fillRLocked(&d, &r.Of.Verdict, r.Of.Items, now)
+	d.follow(&r.Of.Verdict, r.Of.Items, w.rl.span(), now)
 	e := &LimitError{Model: d.Model, Decision: d, op: w.op}
 	switch r.Kind {
 	case lines.Never:
@@ -133,11 +171,11 @@ func (w *waiter) refusalLocked(r *lines.Refusal, now account.Now) error {
 
 // leave ends the wait of a waiter whose context has ended. If it was served in the same moment,
 // it gives that back. The next in line moves up at once.
-func (rl *RateLimiter) leave(of *lines.Waiter) {
+func (w *waiter) leave(of *lines.Waiter) {
+	rl := w.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
-	w := of.Local.(*waiter)
 	for _, r := range w.reservations {
 		if c := r.liveRLocked(); c != nil {
 			rl.ledger.Ended(audited{rl}, c, account.Cancelled, c.Tokens)

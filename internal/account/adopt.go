@@ -98,3 +98,36 @@ type Mark struct {
 
 // Has reports whether a charge was in the account when it was saved.
 func (m Mark) Has(c *Charge) bool { return c.epoch == m.epoch && int16(m.round-c.round) > 0 }
+
+// Marks tell which charges of an account are in the file: those of the last save that met it, and
+// of the last one before that succeeded, if that is another. Saves have numbers above 0. The zero
+// value is none.
+type Marks struct{ last, before numberedMark }
+
+type numberedMark struct {
+	save int
+	of   Mark
+}
+
+// Note notes that the save under way meets the account. saved is the last save that succeeded.
+func (m *Marks) Note(save, saved int, of Mark) {
+	if m.last.save == saved {
+		m.before = m.last
+	}
+	m.last = numberedMark{save, of}
+}
+
+// Saved returns the mark of the last save that succeeded; that of no charge where it did not meet
+// the account.
+func (m *Marks) Saved(saved int) Mark {
+	switch saved {
+	case m.last.save:
+		return m.last.of
+	case m.before.save:
+		return m.before.of
+	}
+	return Mark{}
+}
+
+// Loaded notes that the account has what the last save that succeeded has written.
+func (m *Marks) Loaded(saved int, of Mark) { *m = Marks{last: numberedMark{saved, of}} }

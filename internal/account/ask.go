@@ -65,7 +65,7 @@ func (d *Denial) Add(r *Refusal) {
 	if r.TooMuch != "" && (d.tooMuch.TooMuch == "" || r.Rank < d.tooMuch.Rank) {
 		d.tooMuch = *r
 	}
-	if r.Code == codeSpend {
+	if r.Code == CodeSpend {
 		d.budget = r.Reason
 	}
 	d.event = d.event || r.Event

@@ -126,13 +126,6 @@ func (b *buckets) Opens(u unit, n int, instant int64) time.Duration {
 // Empty returns the instant at which the bucket of a unit is empty, if nothing is added.
 func (b *buckets) Empty(u unit) int64 { return int64(b.buckets[u].Empty()) }
 
-// MostFull returns up to which instant the bucket of a unit may hold something for n of it to
-// start at an instant to come.
-func (b *buckets) MostFull(u unit, n int, instant int64) int64 {
-	price, _ := b.price(u, n, b.roundUp(u))
-	return instant + int64(max(b.quota.Burst-price, 0))
-}
-
 // Admit reports whether so many requests and tokens may start now.
 func (b *buckets) Admit(requests int, c tokens.Count, instant int64) bool {
 	if b.Opens(unitRequests, requests, instant) > 0 {

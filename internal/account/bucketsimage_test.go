@@ -129,7 +129,7 @@ func (l *bucketsLife) drop(random *rand.Rand) {
 func (l *bucketsLife) answers(b *buckets) string {
 	var text strings.Builder
 	for u := range unitCount {
-		fmt.Fprintln(&text, b.Empty(u), b.Opens(u, 1, l.now), b.Opens(u, 500, l.now), b.MostFull(u, 7, l.now))
+		fmt.Fprintln(&text, b.Empty(u), b.Opens(u, 1, l.now), b.Opens(u, 500, l.now))
 	}
 	fmt.Fprintln(&text, b.Of(b.quota), b.Admit(1, tokens.Count{Input: 20, Output: 9}, l.now))
 	for i := range max(len(l.requests), len(l.tokens)) {

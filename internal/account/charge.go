@@ -132,7 +132,7 @@ func (c *Charge) move(now Now, span, to int64) (moved bool) {
 	c.prepay(request, token)
 	m.remove(request, token)
 	if now.Instant-to <= span {
-		request, token = m.insert(to, now.timeAt(to), c.Tokens, c.isPrepaid())
+		request, token = m.insert(to, now.TimeAt(to), c.Tokens, c.isPrepaid())
 	}
 	m.show()
 	c.At = to

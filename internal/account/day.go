@@ -14,7 +14,7 @@ type Day struct {
 
 // start begins a day at a time.
 func (d *Day) start(wall int64) {
-	d.Span = Span{wall, wall + fullDay}
+	d.Span = Span{Begin: wall, End: wall + fullDay}
 	if d.zone != nil && d.zone.Day.Holds(wall) {
 		d.Span = d.zone.Day
 	}

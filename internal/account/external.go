@@ -41,6 +41,18 @@ func (p *ExternalPart) Take(is ExternalPart) (eased, tightened bool) {
 	return eased, tightened
 }
 
+// External returns what others use of the account at a moment; nil for nothing.
+func (a *Account) External(now Now) *External {
+	if a.Reports == nil {
+		return nil
+	}
+	u := *a.Reports
+	if !u.Expire(now.Instant, now.Wall) {
+		return nil
+	}
+	return &u
+}
+
 // Expire drops the parts that have ended at an instant, which is wall in UnixNano, and reports
 // whether any is left.
 func (u *External) Expire(instant, wall int64) (left bool) {

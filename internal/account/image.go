@@ -227,7 +227,7 @@ func (m *Meter) read(r *wire.Reader, a *Account, as *As) {
 	if r.Err() != nil {
 		return
 	}
-	m.restore(asked, entries, counts, as.Last.timeAt)
+	m.restore(asked, entries, counts, as.Last.TimeAt)
 	if !together && m.isTogether() {
 		r.Fail("requests apart from their tokens")
 	}

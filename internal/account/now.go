@@ -25,8 +25,8 @@ type Now struct {
 // WallAt returns what the wall clock of n shows at another instant.
 func (n Now) WallAt(instant int64) int64 { return n.Wall - n.Instant + instant }
 
-// timeAt returns an instant as a time.
-func (n Now) timeAt(instant int64) time.Time { return time.Unix(0, n.WallAt(instant)) }
+// TimeAt returns an instant as a time without a monotonic reading.
+func (n Now) TimeAt(instant int64) time.Time { return time.Unix(0, n.WallAt(instant)) }
 
 // Time returns the moment as a time without a monotonic reading.
 func (n Now) Time() time.Time { return time.Unix(0, n.Wall) }

@@ -70,7 +70,7 @@ func rezone[A ~int64](p *state.Period[A], is Span, wall int64, longest uint64) {
 func follow[A ~int64](is Span, was *state.Period[A], wall int64) state.Period[A] {
 	switch {
 	case was.Spent != 0 && was.Holds(wall):
-		is = Span{was.Begin, was.End}
+		is = Span{Begin: was.Begin, End: was.End}
 	case was.End <= wall:
 		is.Begin = max(is.Begin, was.End)
 	}

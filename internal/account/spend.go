@@ -8,8 +8,8 @@ import (
 
 // The codes and reasons of the refusals by spend.
 const (
-	codeUnpriced = "unpriced"
-	codeSpend    = "spend_exceeded"
+	CodeUnpriced = "unpriced"
+	CodeSpend    = "spend_exceeded"
 
 	noPrice      = "the model has no price (Config.Prices), and spend is limited"
 	dayOver      = "the spend of the day is used up"
@@ -67,11 +67,11 @@ func (s *Spend) Deny(ask Ask, now Now) (d Denial) {
 	case !q.LimitsSpend():
 		return d
 	case !ask.Priced:
-		d.Add(&Refusal{Rank: BySpend, Code: codeUnpriced, Reason: noPrice, TooMuch: noPrice})
+		d.Add(&Refusal{Rank: BySpend, Code: CodeUnpriced, Reason: noPrice, TooMuch: noPrice})
 		return d
 	}
 	is := s.seen(now.Wall)
-	r := Refusal{Rank: BySpend, Code: codeSpend, Reason: dayOver, TooMuch: dayTooMuch}
+	r := Refusal{Rank: BySpend, Code: CodeSpend, Reason: dayOver, TooMuch: dayTooMuch}
 	denyPeriod(&d, &is.Day, q.MaxSpendPerDay, ask.Money, now.Wall, r)
 	r.Reason, r.TooMuch = monthOver, monthTooMuch
 	denyPeriod(&d, &is.Month, q.MaxSpendPerMonth, ask.Money, now.Wall, r)
@@ -152,7 +152,7 @@ func (s *Spend) dayAt(wall int64) Span {
 	if s.zone.Day.Holds(wall) {
 		return s.zone.Day
 	}
-	return Span{wall, wall + fullDay}
+	return Span{Begin: wall, End: wall + fullDay}
 }
 
 func readSpend(a *Account, r *wire.Reader, as *As, has bool) {

@@ -1,6 +1,8 @@
 package account
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,32 @@ func Prepare(requests []time.Time, entries []state.Token, now Now) *Prepared {
 
 // LastAt returns the instant of the last entry; ok is false for none.
 func (p *Prepared) LastAt() (instant int64, ok bool) { return p.window.LastAt() }
+
+// Loaded is the usage of a name in a file, with its entries in order.
+type Loaded struct {
+	Name string
+	*Usage
+	*Prepared
+}
+
+// PrepareAll prepares the usage of names, those that were used last at the end.
+func PrepareAll(usage map[string]*state.Usage, now Now) []*Loaded {
+	all := make([]*Loaded, 0, len(usage))
+	for name, u := range usage {
+		is := &Usage{DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens}
+		all = append(all, &Loaded{name, is, Prepare(u.Requests, u.Tokens, now)})
+	}
+	usedAt := func(u *Loaded) int64 {
+		if at, ok := u.LastAt(); ok {
+			return at
+		}
+		return math.MinInt64
+	}
+	slices.SortFunc(all, func(a, b *Loaded) int {
+		return cmp.Or(cmp.Compare(usedAt(a), usedAt(b)), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
 
 // Epoch tells what the account counts from what it counted before it was last made to forget that,
 // or adopted something else.
@@ -84,6 +112,20 @@ func (f *Found) Stored(now Now) (known state.Found, ok bool) {
 		return state.Found{}, false
 	}
 	return f.limits.Present(now.Instant, now.Wall), true
+}
+
+// StoreBeside puts what lasts beside the usage into a snapshot: the cooldown, what was found, and
+// what was spent in the days and months that last.
+func (a *Account) StoreBeside(is *state.Snapshot, now Now) {
+	if a.CoolUntil > now.Wall {
+		is.Cooldowns[a.Name] = state.Cooldown{Until: time.Unix(0, a.CoolUntil), Cause: a.CoolCause}
+	}
+	if f, ok := a.Found.Stored(now); ok {
+		is.Found[a.Name] = f
+	}
+	if !a.Spend.IsOver(now.Wall) {
+		is.Spend[a.Name] = a.Spend.Spend
+	}
 }
 
 // Load makes the spend that of a file, and adds what was spent since that was written. A period of

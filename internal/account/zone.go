@@ -1,10 +1,9 @@
 package account
 
-// Span is a stretch of the wall clock in UnixNano. End is excluded.
-type Span struct{ Begin, End int64 }
+import "dappco.re/go/core/go-ratelimit/internal/state"
 
-// Holds reports whether a time lies in the span.
-func (s Span) Holds(wall int64) bool { return s.Begin <= wall && wall < s.End }
+// Span is a day or a month as accounts are told it.
+type Span = state.Span
 
 // Zone is a time zone as far as accounts know one: the calendar day and month that were told last.
 // An account never looks into a table of zones, because the tables of two machines differ. The

@@ -5,6 +5,27 @@ import "iter"
 // maxNearest is the longest name, in bytes, that Nearest compares: as many as a word has bits.
 const maxNearest = 64
 
+// Nearest returns the name that a program means by the name of a model without a quota: the one of
+// which it is a version, else the name of a quota, or an alias of what has one, that is most like
+// it.
+func (c *Catalog) Nearest(model string, names *Names) string {
+	if name, ok := Match(model, c.IsListed); ok && name != model {
+		return name
+	}
+	return Nearest(model, func(yield func(string) bool) {
+		for name := range c.models {
+			if name != model && !yield(name) { // it is there if an alias leads away from it
+				return
+			}
+		}
+		for name, counted := range names.Aliases {
+			if _, _, known := c.Cover(counted); known && !yield(name) {
+				return
+			}
+		}
+	})
+}
+
 // Nearest returns the name that is most like model, for a hint to a caller who has mistyped it: the
 // name that the fewest changes of a byte make of model, and of several such names the first in
 // order. Upper and lower case are the same. It is empty where every name takes more changes than

@@ -1,9 +1,12 @@
 package catalog
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -14,6 +17,25 @@ type Prices struct {
 	prices map[string]money.Price // by names as callers use them, counted names, and patterns
 	index  *PatternIndex          // the patterns
 	free   bool                   // a model without a price costs nothing
+}
+
+// ValidatePrices returns an error that names the model, the field and the value of the first price
+// that is out of range.
+func ValidatePrices(prices map[string]money.Price) error {
+	for _, model := range slices.Sorted(maps.Keys(prices)) {
+		if err := ValidatePrice(model, prices[model]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ValidatePrice is ValidatePrices for one.
+func ValidatePrice(model string, price money.Price) error {
+	if err := price.Validate(); err != nil {
+		return fmt.Errorf("model %q: %w", errtext.Clip(model), err)
+	}
+	return nil
 }
 
 // NewPrices returns prices by names as callers use them, names under which models are counted, and

@@ -14,11 +14,10 @@ func (e *Engine) Adopt(counted string, u *account.Usage, day account.Span, keeps
 }
 
 // AdoptPrepared is Adopt for a usage whose entries were prepared: see account.AdoptPrepared.
-func (e *Engine) AdoptPrepared(counted string, u *account.Usage, p *account.Prepared, day account.Span, keeps func(*account.Charge) bool, now account.Now) *account.Account {
+func (e *Engine) AdoptPrepared(counted string, u *account.Usage, p *account.Prepared, day account.Span, keeps func(*account.Charge) bool, now account.Now) {
 	a := e.need(counted)
 	a.AdoptPrepared(u, p, day, now, e.span, e.openOf(a), keeps)
 	e.adopted(a)
-	return a
 }
 
 // openOf visits the open calls, some of which may have charged an account.
@@ -90,9 +89,6 @@ func (e *Engine) Queue(yield func(*lines.Waiter, *Option) bool) {
 		}
 	}
 }
-
-// Waiting returns how many places are taken in all lines.
-func (e *Engine) Waiting() int { return e.lines.Waiting() }
 
 // Span returns the longest that a charge of the minute counted for any caller.
 func (e *Engine) Span() int64 { return e.span }

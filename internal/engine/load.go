@@ -64,6 +64,21 @@ func (e *Engine) LoadSpend(counted string, is, since state.Spend, now account.No
 	a.NeedSpend(e.zoneOfSpend(a.Quota.DayZone)).Load(is, since, now.Wall)
 }
 
+// LoadSpendOver is LoadSpend for a name that may have spent more than was written, by account, when
+// the file and the engine last had the same.
+func (e *Engine) LoadSpendOver(written map[string]state.Spend, counted string, is state.Spend, now account.Now) {
+	a, spent := e.Spender(counted), make(map[string]state.Spend)
+	if a != nil && !a.Spend.IsOver(now.Wall) {
+		spent[a.Name] = a.Spend.Spend
+	}
+	if !catalog.IsName(counted) || is.IsOver(now.Wall) {
+		is = state.Spend{}
+	}
+	if is != (state.Spend{}) || a != nil && a.Spend != nil {
+		e.LoadSpend(counted, is, state.SpendSince(spent, written)[counted], now)
+	}
+}
+
 // Spender is Account, and knows also the one whose spend is that of the models for which there is
 // no room: it has the name state.OtherAccount, and is not among Accounts.
 func (e *Engine) Spender(name string) *account.Account {

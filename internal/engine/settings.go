@@ -134,6 +134,14 @@ func (e *Engine) setClasses(classes map[string]state.Class) {
 	slices.SortFunc(e.reserves, func(a, b account.Reserve) int { return cmp.Compare(a.Class, b.Class) })
 }
 
+// KnownClass returns the name of a class if it is one of Classes; else nothing.
+func (e *Engine) KnownClass(name string) string {
+	if _, known := e.classes[name]; known {
+		return name
+	}
+	return ""
+}
+
 // Classes returns the classes in force, which must not be changed.
 func (e *Engine) Classes() map[string]state.Class { return e.classes }
 

@@ -14,6 +14,25 @@ func (e *Engine) Zones(wall int64, yield func(name string)) {
 	}
 }
 
+// TellZones has the engine know the days and months that last, of the zones that it asks for, by
+// what bounds says. It returns for how long it knows them all.
+func (e *Engine) TellZones(bounds func(zone string, wall int64) (day, month account.Span), now account.Now) (known account.Span) {
+	var names []string
+	e.Zones(now.Wall, func(name string) { names = append(names, name) })
+	for _, name := range names {
+		e.TellZone(bounds, name, now)
+	}
+	return e.ZonesKnown(now.Wall)
+}
+
+// TellZone has the engine know the day and the month of a zone. One of which bounds knows no month
+// is told of nothing, so that its quotas admit nothing.
+func (e *Engine) TellZone(bounds func(zone string, wall int64) (day, month account.Span), name string, now account.Now) {
+	if day, month := bounds(name, now.Wall); month != (account.Span{}) {
+		e.Bounds(name, day, month, now)
+	}
+}
+
 // Bounds tells the day and the month of a zone that last at a moment. What was told first holds.
 func (e *Engine) Bounds(name string, day, month account.Span, now account.Now) {
 	z := e.needZone(name)

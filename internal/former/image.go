@@ -75,7 +75,7 @@ type taking struct {
 func (t *taking) takeQuotas() {
 	if t.Usage != nil {
 		t.engine.Do(engine.Loaded{File: catalog.File{Quotas: t.Quotas, Said: t.Said, Pools: t.Pools}, Learns: true}, t.Now)
-		t.tellZones()
+		t.engine.TellZones(state.BoundsOf, t.Now) // one that is not known here is left to others
 		return
 	}
 	accounts, file := make(map[string]state.Quota), catalog.File{Quotas: make(map[string]state.Quota), Said: make(map[string]state.Said)}
@@ -94,29 +94,7 @@ func (t *taking) takeQuotas() {
 	}
 	t.engine.Do(engine.SetAccount{Quotas: accounts}, t.Now)
 	t.engine.Do(engine.Loaded{File: file}, t.Now)
-	t.tellZones()
-}
-
-// tellZones tells the bounds of the zones that quotas name. One that is not known here is left to
-// others.
-func (t *taking) tellZones() {
-	var names []string
-	t.engine.Zones(t.Now.Wall, func(name string) { names = append(names, name) })
-	for _, name := range names {
-		zone, err := clock.LoadZone(name)
-		if err != nil {
-			continue
-		}
-		var day account.Span
-		if zone != nil {
-			day = spanOf(clock.Day(t.Now.Time(), zone))
-		}
-		t.engine.Bounds(name, day, spanOf(clock.Month(t.Now.Time(), zone)), t.Now)
-	}
-}
-
-func spanOf(begin, end time.Time) account.Span {
-	return account.Span{Begin: clock.UnixNano(begin), End: clock.UnixNano(end)}
+	t.engine.TellZones(state.BoundsOf, t.Now) // one that is not known here is left to others
 }
 
 // takePools says who is in the pools. It comes behind the charges: each event has charged one model

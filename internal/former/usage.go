@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -32,7 +31,7 @@ func (t *taking) takeUsage() {
 			DayCount: tokens.SaturatedInt(u.day.Count), DayTokens: tokens.SaturatedInt(u.day.Tokens),
 		}
 		_, q, _ := t.engine.Catalog.Cover(u.name)
-		day := dayFrom(u.day.Start, q.DayZone)
+		day := state.DayFrom(time.Unix(0, u.day.Start), q.DayZone)
 		t.engine.Adopt(u.name, is, day, nil, t.Now)
 		if len(u.facts) == 0 {
 			continue
@@ -120,13 +119,4 @@ func (t *taking) sort(c *charge, need func(name string) *usage) {
 	if u.tokens = append(u.tokens, state.Token{Time: when, Count: c.Total(), Input: c.Input}); c.isRequest {
 		u.requests = append(u.requests, when)
 	}
-}
-
-// dayFrom returns the day that begins at a time.
-func dayFrom(start int64, zone string) account.Span {
-	if at, err := clock.LoadZone(zone); err == nil && at != nil {
-		_, end := clock.Day(time.Unix(0, start), at)
-		return account.Span{Begin: start, End: clock.UnixNano(end)}
-	}
-	return account.Span{Begin: start, End: start + int64(24*time.Hour)}
 }

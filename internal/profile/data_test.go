@@ -1,4 +1,4 @@
-// Data: the files in profiles/ at the root of the repository.
+// Data: the files in data/.
 
 package profile
 
@@ -14,10 +14,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 )
 
-// builtin returns the profiles that the root embeds.
+// builtin returns the profiles of the files as they are now.
 func builtin(t testing.TB) *Set {
 	t.Helper()
-	set, err := Parse(os.DirFS("../../profiles"))
+	set, err := Parse(os.DirFS("data"))
 	if err != nil {
 		t.Fatal(err)
 	}

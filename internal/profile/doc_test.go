@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the tables of docs/providers.md f
 
 const (
 	docFile  = "../../docs/providers.md"
-	docBegin = "<!-- Written by go generate from profiles/*.json: begin -->\n"
+	docBegin = "<!-- Written by go generate from internal/profile/data/*.json: begin -->\n"
 	docEnd   = "<!-- end -->\n"
 )
 

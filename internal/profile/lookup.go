@@ -1,9 +1,12 @@
 package profile
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Set is all profiles. It never changes, and is safe for concurrent use.
@@ -14,6 +17,37 @@ func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
 
 // Provider returns a provider by its name, nil if there is none. It must not be changed.
 func (s *Set) Provider(name string) *Provider { return s.byName[name] }
+
+// ErrUnknown is what an error wraps for a provider that has no profile, such as a misspelt one.
+var ErrUnknown = errors.New("unknown provider")
+
+// Known is Provider, with an error that names those that have a profile.
+func (s *Set) Known(name string) (*Provider, error) {
+	if p := s.byName[name]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w %q: known are %s", ErrUnknown, name, strings.Join(s.Names(), ", "))
+}
+
+// At returns what a provider allows at a tier, in any spelling that FindTier takes: the row of each
+// model and pattern, and the name of the tier. The tier "" is the lowest paid one, as in Lowest.
+func (s *Set) At(provider, tier string) (p *Provider, at string, rows map[string]*Row, err error) {
+	if p, err = s.Known(provider); err != nil {
+		return nil, "", nil, err
+	}
+	if tier == "" {
+		return p, p.LowestPaid(), p.Lowest(), nil
+	}
+	found, ok := p.FindTier(tier)
+	switch names := p.TierNames(); {
+	case ok:
+		return p, found.Name, p.Models(found.Name), nil
+	case len(names) == 0:
+		return nil, "", nil, fmt.Errorf("provider %q has no tier %q: no tier of it is known", provider, tier)
+	default:
+		return nil, "", nil, fmt.Errorf("provider %q has no tier %q: its tiers are %s", provider, tier, strings.Join(names, ", "))
+	}
+}
 
 // TierNames returns the names of the tiers, the lowest first. Those that the provider no longer
 // uses follow in the same order.
@@ -105,4 +139,30 @@ func (p *Provider) CountingOf(r *Row) []Rule {
 		return r.Counting
 	}
 	return p.Counting
+}
+
+// Source says where and when a row was read, for the quota of a model at a tier.
+type Source struct {
+	Tier       string // the one that the row names, where it is of another
+	Group, URL string
+	ReadOn     time.Time // midnight UTC
+	Counting   []string
+	Confidence string
+}
+
+// SourceOf returns the source of a row as a profile at a tier has it.
+func (p *Provider) SourceOf(r *Row, tier string) Source {
+	if !r.At(tier) {
+		tier = r.FirstTier()
+	}
+	return Source{tier, r.Group, r.Source, r.ReadOn.Time(), Words(p.CountingOf(r)), string(r.Confidence)}
+}
+
+// Words returns rules as a profile has them.
+func Words(rules []Rule) []string {
+	words := make([]string, len(rules))
+	for i, rule := range rules {
+		words[i] = string(rule)
+	}
+	return words
 }

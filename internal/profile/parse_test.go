@@ -112,7 +112,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	for _, name := range []string{"openrouter", "gemini"} {
-		text, err := os.ReadFile("../../profiles/" + name + ".json")
+		text, err := os.ReadFile("data/" + name + ".json")
 		if err == nil { // not where the binary of the tests runs elsewhere
 			f.Add(bytes.Replace(text, []byte(`"`+name+`"`), []byte(`"acme"`), 1))
 		}

@@ -1,7 +1,7 @@
 // Package profile reads the built-in profiles, one JSON file a provider: which tiers it has, what
 // it allows which models at a tier, how it counts, and where and when that was read. The root
-// embeds the files and makes DefaultProfiles, Profile and Tiers of them; the tests here check the
-// files and print docs/providers.md.
+// makes DefaultProfiles, Profile and Tiers of them; the tests here check the files and print
+// docs/providers.md. It also knows which of them a limiter has loaded.
 package profile
 
 import (

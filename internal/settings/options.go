@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -8,8 +9,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 )
 
-// Options are the fields of Config whose types admit values out of range. The zero value is in
-// range.
+// Options are the fields of Config whose types admit values out of range, or that exclude each
+// other. The zero value is in range.
 type Options struct {
 	Margin      time.Duration
 	HoldTTL     time.Duration
@@ -18,6 +19,9 @@ type Options struct {
 	LeaseTTL    time.Duration
 	Durability  string
 	AutoPersist AutoPersist
+
+	Store, Shared     bool // are set
+	FilePath, Backend string
 }
 
 // AutoPersist has the fields of the limiter's AutoPersist in the same order, so that one converts
@@ -54,7 +58,28 @@ func (o *Options) Validate() error {
 		return outOfRange("Durability", strconv.Quote(o.Durability),
 			fmt.Sprintf("%q or %q", sqlitelog.DurableProcess, sqlitelog.DurablePower))
 	}
-	return o.AutoPersist.validate()
+	if err := o.AutoPersist.validate(); err != nil {
+		return err
+	}
+	return o.checkStore()
+}
+
+// checkStore returns an error that names the fields beside Store of which one is too many.
+func (o *Options) checkStore() error {
+	if !o.Store {
+		return nil
+	}
+	if o.Shared {
+		return errors.New("fields Store and Shared are both set, want one of them")
+	}
+	for _, is := range [...]struct{ field, value string }{
+		{"FilePath", o.FilePath}, {"Backend", o.Backend}, {"Durability", o.Durability},
+	} {
+		if is.value != "" {
+			return fmt.Errorf("fields Store and %s %q are both set, want one of them", is.field, is.value)
+		}
+	}
+	return nil
 }
 
 func (a AutoPersist) validate() error {

@@ -3,6 +3,10 @@ package state
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
 
 // poolMark begins the counted name of a pool, and modelMark that of a model whose name is one of a
@@ -44,6 +48,19 @@ func ModelName(name string) string {
 // IsMarked reports whether a name begins as those of pools and of OtherAccount do. ModelName
 // returns any other name as it is.
 func IsMarked(name string) bool { return name != "" && name[0] == modelMark[0] }
+
+// CheckPool refuses the name and the members of a pool that no store can keep.
+func CheckPool(name string, members []string) error {
+	if name == "" {
+		return errors.New("the name of the pool is empty")
+	}
+	for _, model := range members {
+		if !utf8.ValidString(model) {
+			return fmt.Errorf("pool %q: the model %q is not UTF-8", errtext.Clip(name), errtext.Clip(model))
+		}
+	}
+	return nil
+}
 
 // poolText is what files and shared stores of before have of the members of a pool.
 type poolText struct {

@@ -27,9 +27,9 @@ func (f *Facts) blocker() string {
 func (u *Use) blocker(f *Facts) string {
 	for i := range u.Limits {
 		l := &u.Limits[i]
-		left, need := max(l.Max-l.Used-l.External, 0), f.firstNeeds(l.Key)
-		switch what := dimension(l.Key); {
-		case left == 0 && l.Key == state.Limits[state.InFlight].Key:
+		left, need := max(l.Max-l.Used-l.External, 0), f.firstNeeds(l.Limit)
+		switch what := dimension(l.Limit); {
+		case left == 0 && l.Limit == state.Limits[state.InFlight].Key:
 			return what + " are at the limit; "
 		case left == 0:
 			return what + " are used up; "
@@ -42,7 +42,7 @@ func (u *Use) blocker(f *Facts) string {
 			return "the spend of the " + b.period() + " is used up; "
 		}
 	}
-	if u.findsCalls() && u.InFlight >= u.Found.Slots.Level {
+	if u.findsCalls() && u.InFlight >= u.Found.InFlight {
 		return "calls in flight are at the limit that was found; "
 	}
 	return ""
@@ -72,7 +72,7 @@ func (w *lines) spent(b Budget) string {
 }
 
 func (b *Budget) period() string {
-	if b.Month {
+	if b.Limit == state.Budgets[state.SpendPerMonth].Key {
 		return "month"
 	}
 	return "day"

@@ -8,7 +8,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // The origins of quotas.
@@ -19,6 +18,20 @@ const (
 	OriginGiven   = "given"   // a profile or a file gave it
 	OriginLearned = "learned" // a provider's reports have corrected it
 )
+
+// OriginOf returns who said a quota, of whose limits each was said by one: a report that corrected
+// it, else the first in the order of their precedence.
+func OriginOf(limits [state.Dimensions]state.Origin) string {
+	switch least := slices.Min(limits[:]); {
+	case slices.Contains(limits[:], state.Learned):
+		return OriginLearned
+	case least == state.Program:
+		return OriginProgram
+	case least == state.Account:
+		return OriginAccount
+	}
+	return OriginGiven
+}
 
 // Facts is what is known of a model at one moment. The limiter gathers them, and Explanation.String
 // shows their Text.
@@ -36,32 +49,6 @@ type Facts struct {
 	Refused        *Refused // the last that was; nil for none
 	Next           Next
 	StoreError     string // why the shared database cannot be used; empty if it can
-}
-
-// Use is what is known of a model, and of a pool.
-type Use struct {
-	Limits         []Limit
-	Budgets        []Budget
-	Found          *Found // the limits that are searched for; nil for none
-	InFlight       int    // calls
-	Waiting        int    // callers
-	WaitingByClass map[string]int
-	CooldownUntil  time.Time
-	Cause          string // of the cooldown
-}
-
-// Limit is the state of one limit.
-type Limit struct {
-	Key                 string // in files
-	Max, Used, External int
-	RoomAt              time.Time // when one more fits; zero if it does, or no time tells
-}
-
-// Budget is the spend of a day or a month.
-type Budget struct {
-	Month      bool
-	Max, Spent money.Amount // Max is zero where it is unlimited
-	Until      time.Time    // the end; zero if it is not known
 }
 
 // Waiter is a caller that waits, and the tokens that it asks for.
@@ -123,7 +110,7 @@ func (f *Facts) Text() string {
 
 func (f *Facts) limitsCalls() bool {
 	for i := range f.Limits {
-		if f.Limits[i].Key == state.Limits[state.InFlight].Key {
+		if f.Limits[i].Limit == state.Limits[state.InFlight].Key {
 			return true
 		}
 	}
@@ -193,7 +180,7 @@ func (w *lines) limit(l *Limit) { w.add("%s", w.used(l)) }
 
 // used says how much of a limit is used.
 func (w *lines) used(l *Limit) string {
-	text := fmt.Sprintf("%s: %d of %d used", dimension(l.Key), l.Used, l.Max)
+	text := fmt.Sprintf("%s: %d of %d used", dimension(l.Limit), l.Used, l.Max)
 	if l.External > 0 {
 		text += fmt.Sprintf(", and %d by others of the account", l.External)
 	}

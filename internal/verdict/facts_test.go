@@ -19,10 +19,10 @@ func TestText(t *testing.T) {
 		{"a quota that others use, too", Facts{
 			Model: "openai/gpt-4o-2024-08-06", Counted: "gpt-4o", Quota: "gpt-4o", Origin: OriginGiven,
 			Use: Use{Limits: []Limit{
-				{Key: "max_in_flight", Max: 8, Used: 3}, {Key: "max_rpd", Max: 10_000, Used: 412},
-				{Key: "max_tpd", Max: 900_000, Used: 1},
-				{Key: "max_rpm", Max: 500, Used: 12}, {Key: "max_itpm", Max: 9000, Used: 9}, {Key: "max_otpm", Max: 9000, Used: 8},
-				{Key: "max_tpm", Max: 20_000, Used: 16_852, External: 3148, RoomAt: now.Add(12*time.Second + 310*time.Millisecond + 1)},
+				{Limit: "max_in_flight", Max: 8, Used: 3}, {Limit: "max_rpd", Max: 10_000, Used: 412},
+				{Limit: "max_tpd", Max: 900_000, Used: 1},
+				{Limit: "max_rpm", Max: 500, Used: 12}, {Limit: "max_itpm", Max: 9000, Used: 9}, {Limit: "max_otpm", Max: 9000, Used: 8},
+				{Limit: "max_tpm", Max: 20_000, Used: 16_852, External: 3148, RoomAt: now.Add(12*time.Second + 310*time.Millisecond + 1)},
 			}, InFlight: 3, Waiting: 2},
 			Next: Next{Queued: true, Reason: "others wait for the model and come first", RetryAfter: 12*time.Second + 310*time.Millisecond + 1},
 		}, `"openai/gpt-4o-2024-08-06", counted as "gpt-4o", waits: tokens per minute are used up; others wait for the model and come first
@@ -38,7 +38,7 @@ func TestText(t *testing.T) {
   next room: for a request of one token when the line has passed, in 12.4s at the earliest`},
 		{"a cooldown over midnight", Facts{
 			Model: "m", Counted: "m", Quota: "*", Origin: OriginProgram,
-			Use:  Use{Limits: []Limit{{Key: "max_rpm", Max: 5}}, InFlight: 1, Waiting: 1, CooldownUntil: now.Add(25 * time.Hour), Cause: "daily_quota"},
+			Use:  Use{Limits: []Limit{{Limit: "max_rpm", Max: 5}}, InFlight: 1, Waiting: 1, CooldownUntil: now.Add(25 * time.Hour), Cause: "daily_quota"},
 			Next: Next{Reason: "the model is in a cooldown: the provider said that the day's quota is used up", RetryAfter: 25 * time.Hour},
 		}, `"m" waits: the model is in a cooldown: the provider said that the day's quota is used up
   quota: that of "*", set by the program
@@ -57,7 +57,7 @@ func TestText(t *testing.T) {
   limits: none
   next room: for a request of one token now`},
 		{"invalid, and the store is down", Facts{
-			Model: "a\nb", Counted: "a\nb", Quota: "a\nb", Origin: OriginShared, Use: Use{Limits: []Limit{{Key: "max_rpm", Max: -1}, {Key: "max_ipm", Max: 1}}},
+			Model: "a\nb", Counted: "a\nb", Quota: "a\nb", Origin: OriginShared, Use: Use{Limits: []Limit{{Limit: "max_rpm", Max: -1}, {Limit: "max_ipm", Max: 1}}},
 			Next: Next{Never: true, Reason: "invalid quota"}, StoreError: "the disk is full",
 		}, `"a\nb" never passes: invalid quota
   quota: its own, set in the shared database
@@ -66,14 +66,14 @@ func TestText(t *testing.T) {
   next room: none, waiting does not help
   shared database: cannot be used: the disk is full`},
 		{"calls in flight", Facts{
-			Model: "m", Counted: "m", Quota: "m", Origin: OriginProgram, Use: Use{Limits: []Limit{{Key: "max_in_flight", Max: 1, Used: 1}}, InFlight: 1, CooldownUntil: now, Cause: "overloaded"},
+			Model: "m", Counted: "m", Quota: "m", Origin: OriginProgram, Use: Use{Limits: []Limit{{Limit: "max_in_flight", Max: 1, Used: 1}}, InFlight: 1, CooldownUntil: now, Cause: "overloaded"},
 			Next: Next{Reason: "calls in flight are at the limit"},
 		}, `"m" waits: calls in flight are at the limit
   quota: its own, set by the program
   calls in flight: 1 of 1 used
   next room: for a request of one token at a time that is not known`},
 		{"behind a large one", Facts{
-			Model: "m", Counted: "m", Quota: "m", Origin: "elsewhere", Use: Use{Limits: []Limit{{Key: "max_tpm", Max: 9}}, Waiting: 1, CooldownUntil: now.Add(time.Second), Cause: "own"},
+			Model: "m", Counted: "m", Quota: "m", Origin: "elsewhere", Use: Use{Limits: []Limit{{Limit: "max_tpm", Max: 9}}, Waiting: 1, CooldownUntil: now.Add(time.Second), Cause: "own"},
 			Next: Next{Queued: true, Reason: "others wait"},
 		}, `"m" waits: the model is in a cooldown; others wait
   quota: its own
@@ -83,7 +83,7 @@ func TestText(t *testing.T) {
   next room: for a request of one token when the line has passed`},
 		{"a line, old calls, a refusal, an old profile", Facts{
 			Model: "gpt-4o", Counted: "gpt-4o", Quota: "gpt-4o", Origin: OriginGiven, Provider: "openai", ReadOn: now.Add(-100*24*time.Hour - time.Hour),
-			Use: Use{Limits: []Limit{{Key: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, Waiting: 3}, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
+			Use: Use{Limits: []Limit{{Limit: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, Waiting: 3}, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
 			Line:    []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800, ""}, {12 * time.Second, 5, 5, ""}, {900*time.Millisecond + 1, 1, 0, ""}},
 			Next:    Next{Queued: true, Reason: "others wait"},
 			Refused: &Refused{At: now.Add(-3 * time.Second), Code: "in_flight_exceeded", Reason: "calls in flight are at the limit"},

@@ -5,26 +5,27 @@ import (
 	"time"
 )
 
-// Found is limits that are searched for.
-type Found struct {
-	Rate  Search // requests per minute
-	Slots Search // calls in flight
-	Told  bool   // the provider says its limits, so the rate does not apply
+// search is one of the limits that are searched for, as a line tells of it. The zero value is none.
+type search struct {
+	level, floor, ceiling int
+	refusedAt             int
+	loweredAt             time.Time
 }
 
-// Search is a limit that is searched for. The zero value is one that is not.
-type Search struct {
-	Level, Floor, Ceiling int
-	RefusedAt             int       // the level that was last refused; 0 if that is not known
-	LoweredAt             time.Time // zero for never
+func (f *Found) rate() search {
+	return search{f.RPM, f.FloorRPM, f.CeilingRPM, f.RefusedRPM, f.RateLoweredAt}
+}
+
+func (f *Found) slots() search {
+	return search{f.InFlight, f.FloorInFlight, f.CeilingInFlight, f.OverloadedInFlight, f.InFlightLoweredAt}
 }
 
 // findsCalls reports whether a limit of the calls in flight is searched for.
-func (u *Use) findsCalls() bool { return u.Found != nil && u.Found.Slots.Ceiling > 0 }
+func (u *Use) findsCalls() bool { return u.Found != nil && u.Found.CeilingInFlight > 0 }
 
 // foundBlocker says why the first in line waits if no other limit says so.
 func (f *Facts) foundBlocker() string {
-	if found := f.Found; found != nil && !found.Told && found.Rate.Ceiling > 0 && f.Next.RetryAfter > 0 {
+	if found := f.Found; found != nil && !found.Told && found.CeilingRPM > 0 && f.Next.RetryAfter > 0 {
 		return "requests are spaced by the rate that was found; "
 	}
 	return ""
@@ -35,23 +36,23 @@ func (f *Facts) foundBlocker() string {
 func (w *lines) found(f *Found, inFlight int, of string) {
 	if f.Told {
 		w.add("%sfound: no rate, because the provider says its limits", of)
-	} else if f.Rate.Ceiling > 0 {
-		w.add("%sfound: %s", of, w.search(&f.Rate, "requests per minute, evenly spaced", "the provider last refused"))
+	} else if f.CeilingRPM > 0 {
+		w.add("%sfound: %s", of, w.search(f.rate(), "requests per minute, evenly spaced", "the provider last refused"))
 	}
-	if f.Slots.Ceiling > 0 {
+	if f.CeilingInFlight > 0 {
 		what := fmt.Sprintf("calls in flight (%d now)", inFlight)
-		w.add("%sfound: %s", of, w.search(&f.Slots, what, "the provider was last overloaded"))
+		w.add("%sfound: %s", of, w.search(f.slots(), what, "the provider was last overloaded"))
 	}
 }
 
 // search says where a search for a limit stands.
-func (w *lines) search(s *Search, what, refused string) string {
-	text := fmt.Sprintf("%d %s, between %d and %d", s.Level, what, s.Floor, s.Ceiling)
-	if s.RefusedAt > 0 {
-		text += fmt.Sprintf("; %s at %d", refused, s.RefusedAt)
+func (w *lines) search(s search, what, refused string) string {
+	text := fmt.Sprintf("%d %s, between %d and %d", s.level, what, s.floor, s.ceiling)
+	if s.refusedAt > 0 {
+		text += fmt.Sprintf("; %s at %d", refused, s.refusedAt)
 	}
-	if !s.LoweredAt.IsZero() {
-		text += fmt.Sprintf("; lowered %s ago", short(w.facts.At.Sub(s.LoweredAt)))
+	if !s.loweredAt.IsZero() {
+		text += fmt.Sprintf("; lowered %s ago", short(w.facts.At.Sub(s.loweredAt)))
 	}
 	return text
 }

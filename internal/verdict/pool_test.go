@@ -11,7 +11,7 @@ import (
 // searches and classes of the pool are told as those of the model are.
 func TestTextOfPools(t *testing.T) {
 	queued := Next{Queued: true, Reason: "others wait for the model and come first"}
-	full := Use{Limits: []Limit{{Key: "max_rpm", Max: 60, Used: 60}}, Waiting: 3, WaitingByClass: map[string]int{"people": 2, "": 1}}
+	full := Use{Limits: []Limit{{Limit: "max_rpm", Max: 60, Used: 60}}, Waiting: 3, WaitingByClass: map[string]int{"people": 2, "": 1}}
 	for _, tt := range []struct {
 		name  string
 		facts Facts
@@ -29,7 +29,7 @@ func TestTextOfPools(t *testing.T) {
   in line: 2 callers (1 of "batch", 1 of "people")
   next room: for a request of one token when the line has passed`},
 		{"a model that is full itself", Facts{
-			Model: "m", Counted: "m", Quota: "m", Use: Use{Limits: []Limit{{Key: "max_rpd", Max: 5, Used: 5}}, Waiting: 1}, Next: queued,
+			Model: "m", Counted: "m", Quota: "m", Use: Use{Limits: []Limit{{Limit: "max_rpd", Max: 5, Used: 5}}, Waiting: 1}, Next: queued,
 			Pools: []Pool{{"org", full}},
 		}, `"m" waits: requests per day are used up; others wait for the model and come first
   quota: its own
@@ -41,8 +41,8 @@ func TestTextOfPools(t *testing.T) {
 		{"a budget, a search and a cooldown", Facts{
 			Model: "m", Counted: "m", Quota: "m", At: now, Use: Use{Waiting: 1}, Next: queued,
 			Pools: []Pool{{"a\nb", Use{
-				Budgets:  []Budget{{Max: money.USD(5), Spent: money.USD(5), Until: now.Add(time.Hour)}, {Month: true, Spent: money.USD(7)}},
-				Found:    &Found{Rate: Search{Level: 60, Floor: 30, Ceiling: 90}, Slots: Search{Level: 4, Floor: 2, Ceiling: 8, RefusedAt: 5}},
+				Budgets:  []Budget{{Max: money.USD(5), Spent: money.USD(5), Until: now.Add(time.Hour)}, {Limit: "max_spend_per_month", Spent: money.USD(7)}},
+				Found:    found(search{level: 60, floor: 30, ceiling: 90}, search{level: 4, floor: 2, ceiling: 8, refusedAt: 5}),
 				InFlight: 3, CooldownUntil: now.Add(time.Second), Cause: "caller",
 			}}},
 		}, `"m" waits: the pool "a\nb": the spend of the day is used up; others wait for the model and come first
@@ -57,7 +57,7 @@ func TestTextOfPools(t *testing.T) {
   next room: for a request of one token when the line has passed`},
 		{"calls at the limit that was found", Facts{
 			Model: "m", Counted: "m", Quota: "m", Use: Use{Waiting: 1}, Next: queued,
-			Pools: []Pool{{"p", Use{Found: &Found{Slots: Search{Level: 4, Floor: 2, Ceiling: 8}}, InFlight: 4}}},
+			Pools: []Pool{{"p", Use{Found: found(search{}, search{level: 4, floor: 2, ceiling: 8}), InFlight: 4}}},
 		}, `"m" waits: the pool "p": calls in flight are at the limit that was found; others wait for the model and come first
   quota: its own
   limits: none
@@ -65,7 +65,7 @@ func TestTextOfPools(t *testing.T) {
   in line: 1 caller
   next room: for a request of one token when the line has passed`},
 		{"the month of the model", Facts{
-			Model: "m", Counted: "m", Quota: "m", Use: Use{Budgets: []Budget{{Month: true, Max: 9, Spent: 10}}, Waiting: 1}, Next: queued,
+			Model: "m", Counted: "m", Quota: "m", Use: Use{Budgets: []Budget{{Limit: "max_spend_per_month", Max: 9, Spent: 10}}, Waiting: 1}, Next: queued,
 			Pools: []Pool{{"p", Use{Found: &Found{Told: true}}}},
 		}, `"m" waits: the spend of the month is used up; others wait for the model and come first
   quota: its own
