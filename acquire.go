@@ -15,12 +15,12 @@ import (
 //
 //   - the error of ctx when that has ended, also during the wait;
 //   - an error that wraps ErrInvalidTokens for a negative number;
-//   - a *LimitError that unwraps to ErrNeverFits for a request that can never pass; to
-//     context.DeadlineExceeded when the request cannot pass before the deadline of ctx, even
-//     alone and if all open reservations were given back now: cancelled or, after Arrived,
-//     settled without tokens; or to ErrQueueFull when Config.MaxQueue callers already wait. All of
-//     these come at once, the first two also when a change, such as SetQuota, Cooldown, Arrived or
-//     a Commit, makes it so during the wait;
+//   - a *LimitError for a request that cannot be served. It unwraps to ErrNeverFits if the request
+//     can never pass, and to ErrQueueFull if Config.MaxQueue callers already wait. It unwraps to
+//     context.DeadlineExceeded if the request cannot pass before the deadline of ctx even in the
+//     best case: alone, and with each open reservation cancelled or, after Arrived, settled without
+//     tokens. All of these come at once. ErrNeverFits and DeadlineExceeded also come during the
+//     wait, when a change such as SetQuota, Cooldown, Arrived or a Commit makes them true;
 //   - ErrClosed when the limiter is closed and it would have to wait, or waits.
 //
 // With an error nothing is charged. The check of the deadline ignores waiters ahead, and knows the

@@ -115,9 +115,9 @@ type Config struct {
 	// cannot be used. False, the default, goes on with this process's share of the quota: see
 	// [RateLimiter.Err].
 	FailClosed bool `yaml:"fail_closed,omitempty"`
-	// FreshStart lets a shared database or a store that replaces one which cannot be read any more
-	// begin unused. False, the default, counts it as used up for a minute and LeaseTTL, because the
-	// usage is unknown.
+	// FreshStart is for a shared database or a store that replaces one which cannot be read any
+	// more. True begins it without usage. False, the default, counts each limit as used up for a
+	// minute and LeaseTTL, because the real usage is unknown.
 	FreshStart bool `yaml:"fresh_start,omitempty"`
 
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and
@@ -143,10 +143,11 @@ type Config struct {
 	// share. An alias of an alias is not followed.
 	Aliases map[string]string `yaml:"aliases,omitempty"`
 	// Prices are what models cost: for the spend in stats, events and [RateLimiter.Audit], and for
-	// the limits of spend in quotas. A price is found by the name under which a model is counted,
-	// else by the one that the caller uses, with MatchVersions also by that of which it is a
-	// version; else by the longest pattern, else "*". Under llmhttp.Route the caller's name has the
-	// backend in it, such as "eu/gpt-4o". The zero price is that of a free model.
+	// the limits of spend in quotas. The price of a model is the first of these: that of its
+	// counted name; that of the name that the caller uses; with MatchVersions, that of the name of
+	// which it is a version; that of the longest pattern that covers it; that of "*". Under
+	// llmhttp.Route the caller's name has the backend in it, such as "eu/gpt-4o". The zero price is
+	// that of a free model.
 	//
 	// The profiles have no prices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
 	Prices map[string]money.Price `yaml:"prices,omitempty"`

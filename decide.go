@@ -192,7 +192,7 @@ func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target
 		}
 		rl.checkAgeRLocked(t.Counted)
 	}
-	if passes, _ := rl.engine.Passes(t, &cost, rl.span(), now); !passes {
+	if !rl.engine.Passes(t, &cost, rl.span(), now) {
 		return false
 	}
 	d.pass(t.Account)

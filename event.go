@@ -15,8 +15,8 @@ type EventHandler interface {
 	// call the limiter. A panic is reported to Config.OnError, and stops no call. While a handler
 	// is stuck, at most 65,536 events of no caller wait for it.
 	//
-	// Events of different goroutines may come in another order than what they tell of: read Explain
-	// for how things are.
+	// Events of different goroutines may arrive in another order than they happened. Explain tells
+	// the present state.
 	//
 	// The event belongs to the limiter again when HandleEvent returns: copy what is to be kept, and
 	// of Decision and Quota what they point to. ctx is that of Acquire, Do or ReserveContext, or of

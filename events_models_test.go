@@ -190,6 +190,21 @@ func TestEventsOfQuotas(t *testing.T) {
 	}
 }
 
+// What the program does with the map is told as its own, whoever spoke last.
+func TestEventsOfQuotasByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := witnessOf(t)
+		rl := newLimiterWith(t, ratelimit.Config{Events: w, Quotas: quotas{"m": {MaxRPM: 5}, "other": {}}})
+		rl.SetAccountQuotas(quotas{"other": {MaxRPM: 1}})
+		delete(rl.Quotas, "m")
+		rl.Stats("m")
+		w.want("quota_changed m by program none")
+		rl.Quotas["m"] = ratelimit.ModelQuota{MaxRPM: 7}
+		rl.Stats("m")
+		w.want("quota_changed m by program rpm 7 tpm 0")
+	})
+}
+
 // Quotas that another process sets are told by the name of it, and those of a file.
 func TestEventsOfQuotasOfOthers(t *testing.T) {
 	t.Run("another process", func(t *testing.T) {

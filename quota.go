@@ -119,9 +119,9 @@ func (rl *RateLimiter) saidLocked(now account.Now) {
 	rl.quotaVersion++
 }
 
-// RemoveQuota takes back what the program said of a model, by Config.Quotas, SetQuota or the map
-// of the limiter, and what an earlier run of it said and a file holds; a quota of a file that does
-// not tell who said it counts as such. The model goes back to the account's limits, else to a
+// RemoveQuota takes back the program's quota of a model: one set by Config.Quotas, SetQuota or the
+// map Quotas, and one that an earlier run left in a file. A quota of a file that does not tell who
+// said it counts as the program's. The model goes back to the account's limits, else to a
 // profile, else to a pattern or "*", else it has no quota. What was learned of it is forgotten. A
 // model of which the program has said nothing keeps its quota. Aliases apply as in SetQuota.
 //

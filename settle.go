@@ -125,8 +125,10 @@ func (rl *RateLimiter) endedLocked(c *account.Call, how account.How, used tokens
 // written, or when the headers of the response came. The charge moves there, so that it leaves
 // the window no sooner than the provider forgets the call. It never moves backwards, nor into the
 // future. A charge that has left the window is charged anew. After Commit or Cancel it does
-// nothing. A call that has arrived counts as a request, whatever it used, so the next waiter is
-// refused at once if only its cancellation would help in time.
+// nothing.
+//
+// After Arrived the request itself stays charged, whatever the call used. A waiter that could pass
+// in time only if this call were cancelled is refused at once.
 func (r *Reservation) Arrived(at time.Time) {
 	if r == nil || r.home == nil {
 		return
@@ -153,9 +155,11 @@ func (r *Reservation) Arrived(at time.Time) {
 
 // costOfRLocked returns what a call has cost.
 func (rl *RateLimiter) costOfRLocked(c *account.Call, used tokens.Count, bill *money.Usage) money.Amount {
-	name := rl.nameRLocked(c.Asked)
+	var name string
 	if c.Model != nil {
 		name = c.Model.Name
+	} else {
+		name = rl.nameRLocked(c.Asked)
 	}
 	return rl.pricing.Cost(&rl.naming, name, c.Asked, used, bill)
 }

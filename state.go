@@ -170,7 +170,7 @@ func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
 	}
 	for _, name := range rl.engine.Catalog.Names() {
 		if _, has := rl.Quotas[name]; !has {
-			rl.engine.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota{}, false) }, now)
+			rl.adoptSayingLocked(name, ModelQuota{}, false, now)
 		}
 	}
 	for name, q := range rl.Quotas {
@@ -182,10 +182,15 @@ func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
 // noticeLocked has the engine know a quota that the program put into Quotas.
 func (rl *RateLimiter) noticeLocked(name string, q ModelQuota, now account.Now) {
 	if is, has := rl.engine.Catalog.Quota(name); !has || is != state.Quota(q) {
-		rl.sayer = byProgram
-		rl.engine.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota(q), true) }, now)
-		rl.saidLocked(now)
+		rl.adoptSayingLocked(name, q, true, now)
 	}
+}
+
+// adoptSayingLocked has the engine know what the program says of a name by the map Quotas.
+func (rl *RateLimiter) adoptSayingLocked(name string, q ModelQuota, has bool, now account.Now) {
+	rl.sayer = byProgram
+	rl.engine.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota(q), has) }, now)
+	rl.saidLocked(now)
 }
 
 // adoptStatsLocked has the engine know the entry of State of a counted name.

@@ -19,7 +19,7 @@ type UnknownPolicy int
 // The policies.
 const (
 	UnknownAllow UnknownPolicy = iota // the call is allowed, as the model is not limited
-	UnknownDeny                       // it is denied for good, and so is one that nothing counts
+	UnknownDeny                       // it is denied for good; so is a call that nothing counts: see EventUncounted
 )
 
 var unknownPolicies = settings.PolicyWords{Type: "UnknownPolicy", What: "unknown policy", Words: []string{"allow", "deny"}}

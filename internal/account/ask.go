@@ -99,7 +99,7 @@ func (d *Denial) Longest(waits bool) string {
 	if last == d.first.Reason {
 		return ""
 	}
-	return cmp.Or(last, "")
+	return last
 }
 
 // Merge adds the refusals of another limit.

@@ -32,21 +32,21 @@ type Request struct {
 	Nearest string       // the end of the reason then
 }
 
-// Passes reports whether requests of one model pass together. sure is false where only Judge can
-// say. It changes nothing.
-func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) (passes, sure bool) {
+// Passes reports whether requests of one model certainly pass together; if not, Judge can say. It
+// changes nothing.
+func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) bool {
 	a, cut := t.Account, now.Instant-span
 	if len(e.withheld) > 0 || a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.Listed && !a.IsShown() && e.places.len >= e.places.most {
-		return false, false
+		return false
 	}
-	passes, sure = verdict.Admits(a, c, cut, now)
+	passes, _ := verdict.Admits(a, c, cut, now)
 	for i := 0; passes && i < len(t.Pools); i++ {
 		pool := t.Pools[i]
-		if passes, sure = verdict.Admits(pool, c, cut, now); pool.Waiting > 0 {
-			return false, false
+		if passes, _ = verdict.Admits(pool, c, cut, now); pool.Waiting > 0 {
+			return false
 		}
 	}
-	return passes, sure
+	return passes
 }
 
 // Judge decides on requests that are to pass together, and behind those that wait. It changes
@@ -55,7 +55,7 @@ func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) (
 func (e *Engine) Judge(items []verdict.Item, by *By, reqs []Request, now account.Now) ([]verdict.Item, verdict.Verdict) {
 	if len(reqs) == 1 {
 		c := state.Cost{Requests: 1, Count: reqs[0].Tokens}
-		if passes, _ := e.Passes(&reqs[0].Target, &c, by.Span, now); passes {
+		if e.Passes(&reqs[0].Target, &c, by.Span, now) {
 			return items[:0], verdict.Pass(reqs[0].Account)
 		}
 	}
@@ -90,13 +90,13 @@ func (e *Engine) queue(items []verdict.Item, class string, v *verdict.Verdict) {
 // itemize adds up what requests ask of each account: of their models, and of the pools of these.
 func (e *Engine) itemize(items []verdict.Item, by *By, reqs []Request, now account.Now) []verdict.Item {
 	for i := range reqs {
-		items, _ = add(items, 0, reqs[i].Account, reqs, i, by)
+		items = add(items, 0, reqs[i].Account, reqs, i, by)
 	}
 	models := len(items)
 	for i := range reqs {
 		for _, pool := range reqs[i].Pools {
 			was := len(items)
-			if items, _ = add(items, models, pool, reqs, i, by); len(items) > was {
+			if items = add(items, models, pool, reqs, i, by); len(items) > was {
 				items[was].Member = find(items[:models], 0, reqs[i].Account, reqs, i)
 			}
 		}
@@ -120,7 +120,7 @@ func find(items []verdict.Item, from int, a *account.Account, reqs []Request, i 
 }
 
 // add counts a request to the item of an account, which may be among the items from a place on.
-func add(items []verdict.Item, from int, a *account.Account, reqs []Request, i int, by *By) ([]verdict.Item, int) {
+func add(items []verdict.Item, from int, a *account.Account, reqs []Request, i int, by *By) []verdict.Item {
 	r, at := &reqs[i], find(items, from, a, reqs, i)
 	if at == len(items) {
 		items = append(items, verdict.Item{})
@@ -135,7 +135,7 @@ func add(items []verdict.Item, from int, a *account.Account, reqs []Request, i i
 		ask.Count = ask.Plus(r.Tokens)
 	}
 	ask.Money, ask.Priced = ask.Money.Add(r.Most), ask.Priced && r.Priced
-	return items, at
+	return items
 }
 
 // findPlaces notes for which of the models there is no place.
@@ -222,7 +222,7 @@ func (e *Engine) AdmitOne(by *By, r *Request, now account.Now) *account.Call {
 		e.seeOne(pool, by.Class, reserves, now)
 	}
 	cost := state.Cost{Requests: 1, Count: r.Tokens}
-	if passes, _ := e.Passes(&r.Target, &cost, by.Span, now); !passes {
+	if !e.Passes(&r.Target, &cost, by.Span, now) {
 		return nil
 	}
 	c := e.chargeOne(by, 0, r, now)

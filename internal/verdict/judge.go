@@ -25,7 +25,7 @@ func fits(used, more, limit int) bool { return limit == 0 || used <= limit-more 
 
 // Admits reports whether an account lets a cost pass, without giving a reason. The cost must not
 // be negative. Charges of the minute before cut do not count. sure is false if the account has
-// rare limits: then only Judge can decide.
+// rare limits: then admits is, too, and only Judge can decide.
 func Admits(a *account.Account, c *state.Cost, cut int64, now account.Now) (admits, sure bool) {
 	const plain = account.Rest | account.Paces | account.Zoned
 	if rare := a.Traits &^ plain; rare != 0 {
@@ -68,7 +68,7 @@ func (i *Item) decide(v *Verdict, reserves []account.Reserve, now account.Now) {
 	case a.Has(account.Unlimited) && !a.Has(account.Invalid):
 		v.Allowed, v.Code, v.Reason = true, Unlimited, unlimited
 	default:
-		if pass, sure := Admits(a, &ask.Cost, now.Instant-ask.Span, now); sure && pass && !i.Full && !account.Withholds(reserves) {
+		if pass, _ := Admits(a, &ask.Cost, now.Instant-ask.Span, now); pass && !i.Full && !account.Withholds(reserves) {
 			v.Allowed, v.Code, v.Reason = true, Allowed, within
 		} else {
 			i.deny(v, reserves, now)
