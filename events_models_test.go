@@ -195,13 +195,12 @@ func TestEventsOfQuotasByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := witnessOf(t)
 		rl := newLimiterWith(t, ratelimit.Config{Events: w, Quotas: quotas{"m": {MaxRPM: 5}, "other": {}}})
-		rl.SetAccountQuotas(quotas{"other": {MaxRPM: 1}})
+		rl.SetAccountQuotas(quotas{"new": {MaxRPM: 1}})
+		w.want("quota_changed new by account rpm 1 tpm 0")
 		delete(rl.Quotas, "m")
-		rl.Stats("m")
-		w.want("quota_changed m by program none")
-		rl.Quotas["m"] = ratelimit.ModelQuota{MaxRPM: 7}
-		rl.Stats("m")
-		w.want("quota_changed m by program rpm 7 tpm 0")
+		rl.RecordUsage("other", 1, 1)
+		rl.SetQuota("other", ratelimit.ModelQuota{MaxRPM: 7})
+		w.want("#1 recorded other used 1+1", "quota_changed m by program none", "quota_changed other by program rpm 7 tpm 0")
 	})
 }
 
