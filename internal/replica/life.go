@@ -346,6 +346,6 @@ func (r *Replica) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if image.At.Log == r.at.Log {
-		r.takeOver(s, image.At, false)
+		r.takeOver(s, &image, false)
 	}
 }

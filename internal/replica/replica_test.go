@@ -310,12 +310,12 @@ func TestImages(t *testing.T) {
 	inBubble(t, slow, func(b *bench) {
 		first, second := b.open(), b.open()
 		b.quota(first, state.Quota{MaxRPM: 10_000})
-		for range 5000 {
+		for range 8000 {
 			id, _ := b.admit(second)
 			second.Tell(engine.Settle{ID: id})
 		}
 		time.Sleep(5 * time.Second)
-		if n := b.store.Len(); n > 9000 {
+		if n := b.store.Len(); n > 14_000 {
 			t.Errorf("the log has %d entries", n)
 		}
 		third := b.open()
@@ -324,7 +324,7 @@ func TestImages(t *testing.T) {
 		defer third.mu.Unlock()
 		first.mu.Lock()
 		defer first.mu.Unlock()
-		if got := third.state.Engine.Account("m").Requests(0); got != 5000 {
+		if got := third.state.Engine.Account("m").Requests(0); got != 8000 {
 			t.Errorf("a newcomer knows of %d charges", got)
 		}
 		if third.state.Digest() != first.state.Digest() {
