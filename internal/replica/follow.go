@@ -17,7 +17,8 @@ const (
 	together = 64                     // entries that are applied under one lock
 )
 
-// follow reads the log, until the replica is closed.
+// follow reads the log, until the replica is closed. Of one whose appends bring the news it reads
+// nothing.
 func (r *Replica) follow() {
 	for r.ctx.Err() == nil {
 		r.mu.Lock()
@@ -27,6 +28,12 @@ func (r *Replica) follow() {
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)
 		r.moved = cancel
+		if known := gather - time.Since(r.life.currentAt); known > 0 && r.life.failures == 0 {
+			r.mu.Unlock()
+			sleep(ctx, known)
+			cancel()
+			continue
+		}
 		r.mu.Unlock()
 		sent := time.Now()
 		news, err := r.log.Read(ctx, after, wait, gather)
@@ -54,10 +61,13 @@ func (r *Replica) idles() time.Duration {
 }
 
 // pause waits for so long, or until the replica is closed.
-func (r *Replica) pause(span time.Duration) {
+func (r *Replica) pause(span time.Duration) { sleep(r.ctx, span) }
+
+// sleep waits for so long, or until ctx ends.
+func sleep(ctx context.Context, span time.Duration) {
 	select {
 	case <-time.After(span):
-	case <-r.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,6 +191,7 @@ func TestAway(t *testing.T) {
 			for range 3 {
 				b.admit(all[1])
 			}
+			time.Sleep(time.Second) // all have heard of that
 			b.store.Down(30 * time.Second)
 			began := time.Now()
 			admitted := 0
@@ -447,4 +449,39 @@ func (c *counting) reads() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n
+}
+
+// readCounter is a log that counts its reads.
+type readCounter struct {
+	store.Log
+	n atomic.Int64
+}
+
+func (l *readCounter) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
+	l.n.Add(1)
+	return l.Log.Read(ctx, after, wait, gather)
+}
+
+// A process whose appends bring the news does not read them, too, unless somebody waits in line.
+func TestBusyProcessReadsNothing(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		log := new(readCounter)
+		busy, other := b.open(func(o *Options) { log.Log = o.Log; o.Log = log }), b.open()
+		b.quota(busy, state.Quota{MaxRPM: 10_000})
+		was := log.n.Load()
+		for range 1000 {
+			b.record(busy, 1)
+			b.record(other, 1)
+		}
+		if n := log.n.Load() - was; n > 2 {
+			t.Errorf("a busy process has read %d times", n)
+		}
+		time.Sleep(time.Second)
+		busy.mu.Lock()
+		got := busy.state.Engine.Account("m").Requests(0)
+		busy.mu.Unlock()
+		if got != 2000 {
+			t.Errorf("an idle one knows of %d calls, want 2000", got)
+		}
+	})
 }
