@@ -181,7 +181,7 @@ func (r *Replica) settleAlone(a *ask, c engine.Settle) {
 		r.settleAsk(a, answer{alone: true})
 		return
 	}
-	if k := r.mine[c.ID]; k != nil && !k.ending {
+	if k := r.record(c.ID); k != nil && !k.ending {
 		k.ending = true
 		if call := r.state.Engine.Call(c.ID); call != nil {
 			for i := range call.Charges {

@@ -153,17 +153,23 @@ func (r *Replica) apply(entries []store.Entry) bool {
 	}()
 	r.options.Lock.Lock()
 	for i := range entries {
-		is, err := r.applyOne(&entries[i])
-		if err != nil {
+		e := &entries[i]
+		is := &r.one
+		if err := r.applyOne(e, is); err != nil {
 			r.options.Lock.Unlock()
-			r.finish(results)
-			r.poison(&entries[i], err)
+			if i > 0 {
+				r.finish(results)
+			}
+			r.poison(e, err)
 			return false
 		}
-		results = append(results, is)
-		r.hand(&results[len(results)-1])
-		r.at = entries[i].At
+		if r.concerns(is) {
+			r.hand(is)
+			results = append(results, *is)
+		}
+		r.at = e.At
 		r.digests.add(r.at.Seq, r.state.Digest())
+		r.volume += len(e.Command) + entrySize
 	}
 	r.options.Lock.Unlock()
 	r.finish(results)
@@ -171,20 +177,20 @@ func (r *Replica) apply(entries []store.Entry) bool {
 }
 
 // applyOne applies an entry to the state. A panic is returned as an error.
-func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
+func (r *Replica) applyOne(e *store.Entry, is *result) (err error) {
+	is.Entry, is.Result = e, fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: errSkipped}
 	if r.poisoned.skips(e.At) {
-		return result{Entry: e, Result: fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: errSkipped}}, nil
+		return nil
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("apply entry %d: panic: %v", e.At.Seq, p)
 		}
 	}()
-	is.Entry = e
 	c, err := r.state.Decode(e.Command)
 	if err != nil {
-		is.Result = fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: err}
-		return is, nil
+		is.Err = err
+		return nil
 	}
 	settled := r.settledBy(c)
 	if verb, is := c.(fleet.Verb); is && r.options.Next != nil {
@@ -193,7 +199,16 @@ func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
 	if is.Result = r.state.ApplyCommand(e, c); is.Kind == fleet.Applied {
 		r.journal.note(e.Process, e.N, &is.Result, r.state.Engine, settled)
 	}
-	return is, nil
+	return nil
+}
+
+// concerns reports whether an entry has to do with this process, as calls of others have not.
+func (r *Replica) concerns(is *result) bool {
+	if is.Process == r.process || is.Kind == fleet.Damaged || len(is.Outcome.Ended) > 0 || r.status == joining || !r.life.sayTimeAt.IsZero() {
+		return true
+	}
+	verb, _ := is.Result.Command.(fleet.Verb)
+	return !isCall(verb.Command)
 }
 
 // settledBy returns the call that a command ends, as it is before, to be told.
@@ -215,14 +230,13 @@ func (r *Replica) settledBy(c fleet.Command) *engine.Charged {
 
 // finish hands on what came of entries.
 func (r *Replica) finish(results []result) {
+	r.clock.entry(r.state.Now())
 	for i := range results {
 		is := &results[i]
-		r.volume += len(is.Entry.Command) + entrySize
 		if is.Kind == fleet.Damaged && is.Err != errSkipped {
 			r.tell(fmt.Errorf("entry %d of the log: %w", is.At.Seq, is.Err))
 		}
 		if is.Kind == fleet.Applied {
-			r.clock.entry(is.Result.Now)
 			r.heed(is)
 		}
 		if is.Process == r.process {
@@ -234,12 +248,10 @@ func (r *Replica) finish(results []result) {
 			}
 		}
 	}
-	if len(results) > 0 {
-		r.atHome()
-		r.poisoned.row = 0
-		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
-		r.progress()
-	}
+	r.atHome()
+	r.poisoned.row = 0
+	r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
+	r.progress()
 }
 
 const entrySize = 32 // of an entry beside its command
@@ -310,8 +322,29 @@ func (r *Replica) answerWaiter(is *result, end *engine.Ended) {
 func (r *Replica) own(calls []account.ID) {
 	for _, id := range calls {
 		if c := r.state.Engine.Call(id); c != nil {
-			r.mine[id] = recordOf(c)
+			r.mine[id] = nil
 			r.expires = r.expires || c.HoldUntil != 0
+		}
+	}
+}
+
+// record returns what is known of a call of this process; nil for nothing.
+func (r *Replica) record(id account.ID) *record {
+	k, is := r.mine[id]
+	if is && k == nil {
+		if c := r.state.Engine.Call(id); c != nil {
+			k = recordOf(c)
+			r.mine[id] = k
+		}
+	}
+	return k
+}
+
+// keepMine has the calls of this process be known without the engine.
+func (r *Replica) keepMine() {
+	for id := range r.mine {
+		if r.record(id) == nil { // it has expired
+			delete(r.mine, id)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (r *Replica) heed(is *result) {
 		}
 	} else if is.Expect > 0 {
 		if r.life.sayTimeAt = (time.Time{}); r.status == joining && !r.life.joinedAt.IsZero() {
-			r.clock.set(is.Result.Now)
+			r.clock.set(r.state.Now())
 			r.status = here
 		}
 	}

@@ -73,6 +73,7 @@ func (r *Replica) loadImage(ctx context.Context) (store.Image, error) {
 
 // swap puts another state in place.
 func (r *Replica) swap(s *fleet.State, image *store.Image) {
+	r.keepMine()
 	r.options.Lock.Lock()
 	r.state, r.at = s, image.At
 	if r.options.Swapped != nil {

@@ -98,7 +98,7 @@ type Replica struct {
 	wake     chan struct{} // has the sender look
 	look     chan struct{} // has the keeper look
 	asks     asks
-	mine     map[account.ID]*record // open calls of this process
+	mine     map[account.ID]*record // open calls of this process; nil where the engine knows more
 	expires  bool                   // it had calls that expire
 	doubts   bool                   // nobody knows what was used before its log
 	journal  journal
@@ -111,7 +111,8 @@ type Replica struct {
 	life     life
 	reads    reads
 	poisoned poisoned
-	results  []result       // of the entries that are being applied
+	one      result         // of the entry that is being applied,
+	results  []result       // and of those before it that concern this process
 	settled  engine.Charged // see settledBy
 	volume   int            // bytes of the entries since the last image
 	saving   bool           // an image is being made
