@@ -289,8 +289,7 @@ func (r *Replica) answerOwn(is *result) {
 	case a.fact != nil:
 		r.alone.told(a.fact)
 	}
-	o := is.Outcome
-	if o.Waits {
+	if is.Outcome.Waits {
 		r.stands(a)
 		return
 	}
@@ -299,12 +298,16 @@ func (r *Replica) answerOwn(is *result) {
 			return // answered as its waiter ended
 		}
 	}
-	if o.Ignored && r.found(a) {
+	if is.Outcome.Ignored && r.found(a) {
 		return
 	}
-	o.Ended = nil
-	r.own(o.Calls)
-	r.settle(a, answer{outcome: o, at: is.Result.Now.Instant})
+	r.own(is.Outcome.Calls)
+	said := answer{calls: is.Outcome.Calls, at: is.Result.Now.Instant}
+	if !a.owned {
+		o := is.Outcome
+		o.Ended, said.outcome = nil, &o
+	}
+	r.settle(a, said)
 }
 
 // answerWaiter answers the ask of a waiter that has ended.
@@ -315,7 +318,7 @@ func (r *Replica) answerWaiter(is *result, end *engine.Ended) {
 		return
 	}
 	r.own(end.Calls)
-	r.settle(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{*end}}, at: is.Result.Now.Instant})
+	r.settle(a, answer{outcome: &engine.Outcome{Ended: []engine.Ended{*end}}, at: is.Result.Now.Instant})
 }
 
 // own notes calls as those of this process.

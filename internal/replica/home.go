@@ -248,7 +248,7 @@ func (r *Replica) found(a *ask) bool {
 		if calls := r.callsOf(a.n, len(c.Wants)); calls != nil {
 			at := r.state.Engine.Call(calls[0]).At.Instant
 			r.own(calls)
-			o := engine.Outcome{Calls: calls}
+			o := &engine.Outcome{Calls: calls}
 			o.Verdict.Allowed, o.Verdict.Code = true, "ok"
 			r.settle(a, answer{outcome: o, at: at})
 			return true
@@ -266,7 +266,7 @@ func (r *Replica) found(a *ask) bool {
 			at := r.state.Engine.Call(calls[0]).At.Instant
 			r.own(calls)
 			end := engine.Ended{ID: account.ID{Process: r.process, N: a.n}, Served: i, Calls: calls, Of: -1}
-			r.settle(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, at: at})
+			r.settle(a, answer{outcome: &engine.Outcome{Ended: []engine.Ended{end}}, at: at})
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // How many bytes of entries there are between two images at least, and for each byte of the image:
 // to read and to write that costs little beside applying them.
 const (
-	leastVolume   = 256 << 10
+	leastVolume   = 128 << 10
 	volumeOfImage = 2
 )
 

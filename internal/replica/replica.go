@@ -84,6 +84,7 @@ type Replica struct {
 	clock clock
 
 	inbox      inbox
+	signals    sync.Pool    // channels of asks whose callers have been told, which are empty
 	zonedUntil atomic.Int64 // the wall time up to which the days of all zones are known
 
 	turn chan struct{} // has a value while somebody appends, who may take mu
