@@ -17,7 +17,7 @@ const (
 	together = 64                     // entries that are applied under one lock
 )
 
-// follow reads the log, until the replica is closed. Of one whose appends bring the news it reads
+// follow reads the log, until the replica is closed. While the appends bring the news it reads
 // nothing.
 func (r *Replica) follow() {
 	for r.ctx.Err() == nil {
@@ -28,9 +28,9 @@ func (r *Replica) follow() {
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)
 		r.moved = cancel
-		if known := gather - time.Since(r.life.currentAt); known > 0 && r.life.failures == 0 {
+		if len(r.asks.of) > 0 && gather > 0 && time.Since(r.life.currentAt) < round && r.life.failures == 0 {
 			r.mu.Unlock()
-			sleep(ctx, known)
+			sleep(ctx, min(gather, round/2))
 			cancel()
 			continue
 		}
