@@ -17,6 +17,10 @@ const (
 	volumeOfImage = 2
 )
 
+// imageAgain is the least between two images: what is behind the last but one is kept, and whoever
+// is late by less need not load one.
+const imageAgain = 500 * time.Millisecond
+
 // saveAgain is how long after one that failed another image is made.
 const saveAgain = 10 * time.Second
 
@@ -26,9 +30,9 @@ const saveAgain = 10 * time.Second
 const mostTaken = 2 << 20
 
 // saveImage has an image saved, if one is due. The members take turns.
-func (r *Replica) saveImage() {
-	due := max(leastVolume, volumeOfImage*r.image.Size)
-	if r.saving || r.volume < due || r.volume < due+due/2*r.turns() {
+func (r *Replica) saveImage(due func(time.Time) bool) {
+	enough := max(leastVolume, volumeOfImage*r.image.Size)
+	if r.saving || r.volume < enough || r.volume < enough+enough/2*r.turns() || !due(r.imageAt.Add(imageAgain)) {
 		return
 	}
 	r.saving = true
@@ -123,7 +127,7 @@ func (r *Replica) save(image store.Image, digest engine.Digest) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seq := image.At.Seq
-	r.image, r.imageBy = fleet.Saved{Seq: seq, Digest: digest, Size: len(image.Bytes)}, r.process
+	r.image, r.imageBy, r.imageAt = fleet.Saved{Seq: seq, Digest: digest, Size: len(image.Bytes)}, r.process, time.Now()
 	if r.put(r.image); r.digests.differs(seq, digest) {
 		r.done.Go(func() { r.mend(seq) })
 	}

@@ -15,6 +15,7 @@ import (
 type hooked struct {
 	store.Log
 	loads, saves func()
+	saved        int
 }
 
 func (l *hooked) Load(ctx context.Context) (store.Image, error) {
@@ -25,8 +26,11 @@ func (l *hooked) Load(ctx context.Context) (store.Image, error) {
 
 func (l *hooked) Save(ctx context.Context, image store.Image) error {
 	once(&l.saves)
+	l.saved++
 	return l.Log.Save(ctx, image)
 }
+
+func atOnce(time.Time) bool { return true }
 
 func once(do *func()) {
 	if f := *do; f != nil {
@@ -67,7 +71,7 @@ func overtakeImage(b *bench, large bool) {
 	} else {
 		log.saves = overtake
 	}
-	second.saveImage()
+	second.saveImage(atOnce)
 	second.mu.Unlock()
 	time.Sleep(time.Minute)
 	second.mu.Lock()
@@ -94,7 +98,7 @@ func TestImageIsTaken(t *testing.T) {
 			if r.volume = 1 << 30; large {
 				r.image.Size = mostTaken + 1
 			}
-			r.saveImage()
+			r.saveImage(atOnce)
 			r.mu.Unlock()
 			time.Sleep(time.Second)
 			saved, err := r.log.Load(b.Context())
@@ -105,6 +109,26 @@ func TestImageIsTaken(t *testing.T) {
 		}
 		if images[0].At == images[1].At {
 			t.Error("there is one image only")
+		}
+	})
+}
+
+// However much comes, what is behind an image is kept for a while: whoever is late need not load
+// one.
+func TestImagesLeaveTime(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		log := new(hooked)
+		r := b.open(func(o *Options) { log.Log = o.Log; o.Log = log })
+		const span = 10 * time.Second
+		for range span / (100 * time.Millisecond) {
+			r.mu.Lock()
+			r.volume = 1 << 30
+			r.mu.Unlock()
+			b.record(r, 1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if most := int(span/imageAgain) + 2; log.saved > most || log.saved < most/2 {
+			t.Errorf("%d images in %v, want %d at most", log.saved, span, most)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func (r *Replica) heed(is *result) {
 	case fleet.Outage:
 		r.life.outageAt = is.Result.Now.Instant
 	case fleet.Saved:
-		r.volume, r.image, r.imageBy = 0, c, is.Process
+		r.volume, r.image, r.imageBy, r.imageAt = 0, c, is.Process, time.Now()
 		if is.Process != r.process && r.digests.differs(c.Seq, c.Digest) {
 			r.done.Go(func() { r.mend(c.Seq) })
 		}
@@ -196,7 +196,7 @@ func (r *Replica) act(now time.Time) (next time.Time) {
 		r.live(now, due)
 		r.tick(now, due)
 		r.bury(now, due)
-		r.saveImage()
+		r.saveImage(due)
 	}
 	return next
 }

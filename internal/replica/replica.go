@@ -118,7 +118,8 @@ type Replica struct {
 	volume   int            // bytes of the entries since the last image
 	saving   bool           // an image is being made
 	image    fleet.Saved    // the last, as far as this process knows,
-	imageBy  int64          // and who has saved it
+	imageBy  int64          // and who has saved it,
+	imageAt  time.Time      // and when it heard of that
 }
 
 // Open joins those that share a log. It returns once the process knows what time it is there, and
