@@ -192,11 +192,16 @@ func (r *Replica) applyOne(e *store.Entry, is *result) (err error) {
 		is.Err = err
 		return nil
 	}
-	settled := r.settledBy(c)
-	if verb, is := c.(fleet.Verb); is && r.options.Next != nil {
+	verb, isVerb := c.(fleet.Verb)
+	end, _ := verb.Command.(*engine.Settle)
+	settled := r.settledBy(end)
+	if isVerb && r.options.Next != nil {
 		r.options.Next(e.Process, verb.Command)
 	}
 	if is.Result = r.state.ApplyCommand(e, c); is.Kind == fleet.Applied {
+		if end != nil && e.Process == r.process {
+			delete(r.mine, end.ID)
+		}
 		r.journal.note(e.Process, e.N, &is.Result, r.state.Engine, settled)
 	}
 	return nil
@@ -212,10 +217,8 @@ func (r *Replica) concerns(is *result) bool {
 }
 
 // settledBy returns the call that a command ends, as it is before, to be told.
-func (r *Replica) settledBy(c fleet.Command) *engine.Charged {
-	verb, _ := c.(fleet.Verb)
-	settle, is := verb.Command.(engine.Settle)
-	if !is {
+func (r *Replica) settledBy(settle *engine.Settle) *engine.Charged {
+	if settle == nil {
 		return nil
 	}
 	call := r.state.Engine.Call(settle.ID)
@@ -274,13 +277,9 @@ func (r *Replica) answerOwn(is *result) {
 		}
 		return
 	}
-	if verb, is1 := is.Result.Command.(fleet.Verb); is1 {
-		switch c := verb.Command.(type) {
-		case engine.Settle:
-			delete(r.mine, c.ID)
-		case engine.Record:
-			r.alone.landed(account.ID{Process: is.Process, N: is.N})
-		}
+	verb, _ := is.Result.Command.(fleet.Verb)
+	if _, is1 := verb.Command.(engine.Record); is1 {
+		r.alone.landed(account.ID{Process: is.Process, N: is.N})
 	}
 	switch {
 	case a == nil:

@@ -89,10 +89,10 @@ func (r *Replica) heed(is *result) {
 	}
 }
 
-// isCall reports whether a command is about calls, and not about quotas.
+// isCall reports whether a command of the log is about calls, and not about quotas.
 func isCall(c engine.Command) bool {
 	switch c.(type) {
-	case engine.Admit, engine.Enter, engine.Leave, engine.Settle, engine.Arrive, engine.Record, engine.Charged:
+	case *engine.Admit, engine.Enter, engine.Leave, *engine.Settle, engine.Arrive, engine.Record, engine.Charged:
 		return true
 	}
 	return false
