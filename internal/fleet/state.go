@@ -20,7 +20,7 @@ type State struct {
 	digest  engine.Digest // of all outcomes
 	reader  wire.Reader   // of commands,
 	decoder engine.Decoder
-	check   int64         // the instant at which the members are to be looked at again
+	check   int64 // the instant at which the members are to be looked at again
 }
 
 // New returns the state of a log without entries.
