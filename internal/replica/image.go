@@ -32,7 +32,11 @@ const mostTaken = 2 << 20
 // saveImage has an image saved, if one is due. The members take turns.
 func (r *Replica) saveImage(due func(time.Time) bool) {
 	enough := max(leastVolume, volumeOfImage*r.image.Size)
-	if r.saving || r.volume < enough || r.volume < enough+enough/2*r.turns() || !due(r.imageAt.Add(imageAgain)) {
+	if r.saving || r.volume < enough {
+		return
+	}
+	turns := r.turns()
+	if r.volume < enough+enough/2*turns || !due(r.imageAt.Add(imageAgain+time.Duration(turns)*stagger)) {
 		return
 	}
 	r.saving = true
