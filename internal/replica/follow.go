@@ -167,6 +167,9 @@ func (r *Replica) apply(entries []store.Entry) bool {
 			r.hand(is)
 			results = append(results, *is)
 		}
+		if e.Process != r.process {
+			r.pace.hear(e.Process)
+		}
 		r.at = e.At
 		r.digests.add(r.at.Seq, r.state.Digest())
 		r.volume += len(e.Command) + entrySize

@@ -103,6 +103,7 @@ type Replica struct {
 	expires  bool                   // it had calls that expire
 	doubts   bool                   // nobody knows what was used before its log
 	journal  journal
+	pace     pace
 	digests  digests
 	contact  time.Time   // when the last request was sent that was answered
 	steady   time.Time   // since when there was contact without a gap
