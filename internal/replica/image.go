@@ -11,7 +11,7 @@ import (
 )
 
 // How many bytes of entries there are between two images at least, and for each byte of the image:
-// to read and to write that costs little beside applying them.
+// to read and to write that costs little beside applying them. After more there are fewer.
 const (
 	leastVolume   = 128 << 10
 	volumeOfImage = 2
@@ -29,14 +29,15 @@ const saveAgain = 10 * time.Second
 // hundred times as long.
 const mostTaken = 2 << 20
 
-// saveImage has an image saved, if one is due. The members take turns.
+// saveImage has an image saved, if one is due: it drops what is behind the last but one. The members
+// take turns.
 func (r *Replica) saveImage(due func(time.Time) bool) {
-	enough := max(leastVolume, volumeOfImage*r.image.Size)
-	if r.saving || r.volume < enough {
+	enough := 2 * r.usualVolume()
+	if r.saving || r.volume == 0 || r.volume+r.kept < enough {
 		return
 	}
 	turns := r.turns()
-	if r.volume < enough+enough/2*turns || !due(r.imageAt.Add(imageAgain+time.Duration(turns)*stagger)) {
+	if r.volume+r.kept < enough+enough/4*turns || !due(r.imageAt.Add(imageAgain+time.Duration(turns)*stagger)) {
 		return
 	}
 	r.saving = true
@@ -55,11 +56,14 @@ func (r *Replica) saveImage(due func(time.Time) bool) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.saving = false; !failed {
-			r.volume = 0
+		if r.saving = false; err == nil {
+			r.kept, r.volume = r.volume, 0
 		}
 	})
 }
+
+// usualVolume is how many bytes of entries there are between two images.
+func (r *Replica) usualVolume() int { return max(leastVolume, volumeOfImage*r.image.Size) }
 
 // takeImage returns the image of where this process stands.
 func (r *Replica) takeImage() store.Image {

@@ -100,7 +100,7 @@ func TestImageIsTaken(t *testing.T) {
 			}
 			r.saveImage(atOnce)
 			r.mu.Unlock()
-			time.Sleep(time.Second)
+			time.Sleep(imageAgain / 2)
 			saved, err := r.log.Load(b.Context())
 			if err != nil || saved.At != taken.At || !bytes.Equal(saved.Bytes, taken.Bytes) {
 				t.Errorf("large %v: %d bytes of %v are saved, want %d of %v: %v", large, len(saved.Bytes), saved.At, len(taken.Bytes), taken.At, err)

@@ -82,8 +82,11 @@ func (r *Replica) heed(is *result) {
 	case fleet.Outage:
 		r.life.outageAt = is.Result.Now.Instant
 	case fleet.Saved:
-		r.volume, r.image, r.imageBy, r.imageAt = 0, c, is.Process, time.Now()
-		if is.Process != r.process && r.digests.differs(c.Seq, c.Digest) {
+		r.image, r.imageBy, r.imageAt = c, is.Process, time.Now()
+		if is.Process == r.process {
+			break
+		}
+		if r.kept, r.volume = r.volume, 0; r.digests.differs(c.Seq, c.Digest) {
 			r.done.Go(func() { r.mend(c.Seq) })
 		}
 	}

@@ -81,7 +81,8 @@ func (r *Replica) swap(s *fleet.State, image *store.Image) {
 	}
 	r.options.Lock.Unlock()
 	r.life.leasesEnd, r.digests = time.Time{}, digests{}
-	r.volume, r.image.Size, r.imageAt = 0, len(image.Bytes), time.Now()
+	r.image.Size = len(image.Bytes)
+	r.volume, r.kept = 0, r.usualVolume()
 }
 
 // load goes on from the newest image, because there is nothing to read behind the place where the
