@@ -149,7 +149,7 @@ func (r *Replica) apply(entries []store.Entry) bool {
 	results := r.results[:0]
 	defer func() {
 		clear(results)
-		r.results = results
+		r.results, r.one = results, result{}
 	}()
 	r.options.Lock.Lock()
 	for i := range entries {
