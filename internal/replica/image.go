@@ -29,8 +29,8 @@ const saveAgain = 10 * time.Second
 // hundred times as long.
 const mostTaken = 2 << 20
 
-// saveImage has an image saved, if one is due: it drops what is behind the last but one. The members
-// take turns.
+// saveImage has an image saved, if one is due: it drops the entries that the last one covers. The
+// members take turns.
 func (r *Replica) saveImage(due func(time.Time) bool) {
 	enough := 2 * r.usualVolume()
 	if r.saving || r.volume == 0 || r.volume+r.kept < enough {
