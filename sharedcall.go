@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // reserving is a Reserve or a ReserveAll: what is known here, what is asked, and what the log says.
@@ -25,6 +24,7 @@ type reserving struct {
 	d      Decision
 	made   Reservations
 	e      *telling
+	heard  bool // the log has decided
 
 	single struct {
 		req   [1]Request
@@ -33,14 +33,20 @@ type reserving struct {
 	}
 }
 
+var reservings = sync.Pool{New: func() any { return new(reserving) }}
+
 // reserveOne is reserve for one request.
 func (s *shared) reserveOne(by *caller, req *Request, d *Decision) (made *Reservation) {
-	is := &reserving{s: s, by: *by}
-	is.single.req[0] = *req
+	is := reservings.Get().(*reserving)
+	is.s, is.by, is.single.req[0] = s, *by, *req
 	is.reqs = is.single.req[:]
 	is.reserve()
 	if *d = is.d; len(is.made) > 0 {
 		made = is.made[0]
+	}
+	if is.heard { // so nobody else refers to it any more
+		*is = reserving{}
+		reservings.Put(is)
 	}
 	return made
 }
@@ -74,7 +80,7 @@ func (is *reserving) reserve() {
 
 // Hear implements replica.Owner, with the lock held.
 func (is *reserving) Hear(o *engine.Outcome, alone bool) {
-	if o == nil {
+	if is.heard = o != nil && !alone; o == nil {
 		is.e = is.e.then(is.s.undoLocked(is.made))
 		is.made = nil
 		return
@@ -118,51 +124,6 @@ func (s *shared) undoLocked(made Reservations) (e *telling) {
 		}
 	}
 	return e
-}
-
-// settling is the end of a call of this limiter.
-type settling struct {
-	rl   *RateLimiter
-	call *account.Call
-	how  account.How
-	used tokens.Count
-	cost money.Amount
-	now  account.Now
-	e    *telling
-}
-
-// settle ends a call of this limiter, and returns once that is in the log, or the store is away.
-func (s *shared) settle(r *Reservation, how account.How, used tokens.Count, bill *money.Usage) {
-	rl := s.rl
-	is := &settling{rl: rl, how: how, used: used, now: s.now()}
-	rl.mu.RLock()
-	is.call = r.liveRLocked()
-	if is.call != nil && how == account.Committed && rl.pricing != nil {
-		is.cost = rl.costOfRLocked(is.call, used, bill)
-	}
-	rl.mu.RUnlock()
-	if is.call == nil || !r.claim() {
-		return
-	}
-	c := engine.Settle{ID: is.call.ID, How: how, Used: used, Cost: is.cost}
-	if err := s.replica.DoOwn(c, is); err != nil {
-		rl.mu.Lock()
-		is.Hear(new(engine.Outcome), false)
-		rl.mu.Unlock()
-	}
-	rl.teller.tell(is.e)
-}
-
-// Hear implements replica.Owner, with the lock held.
-func (is *settling) Hear(o *engine.Outcome, _ bool) {
-	c := is.call
-	if o == nil || c.Ended { // it may have expired before
-		return
-	}
-	c.Cost = is.cost
-	is.e = is.rl.endedLocked(c, is.how, is.used, is.now)
-	c.Ended = true
-	delete(is.rl.shared.calls, c.ID)
 }
 
 // decideAlone decides on a request while the store is away, by the share of this process.

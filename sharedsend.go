@@ -11,6 +11,51 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
+// settling is the end of a call of this limiter.
+type settling struct {
+	rl   *RateLimiter
+	call *account.Call
+	how  account.How
+	used tokens.Count
+	cost money.Amount
+	now  account.Now
+	e    *telling
+}
+
+// settle ends a call of this limiter, and returns once that is in the log, or the store is away.
+func (s *shared) settle(r *Reservation, how account.How, used tokens.Count, bill *money.Usage) {
+	rl := s.rl
+	is := &settling{rl: rl, how: how, used: used, now: s.now()}
+	rl.mu.RLock()
+	is.call = r.liveRLocked()
+	if is.call != nil && how == account.Committed && rl.pricing != nil {
+		is.cost = rl.costOfRLocked(is.call, used, bill)
+	}
+	rl.mu.RUnlock()
+	if is.call == nil || !r.claim() {
+		return
+	}
+	c := engine.Settle{ID: is.call.ID, How: how, Used: used, Cost: is.cost}
+	if err := s.replica.DoOwn(c, is); err != nil {
+		rl.mu.Lock()
+		is.Hear(new(engine.Outcome), false)
+		rl.mu.Unlock()
+	}
+	rl.teller.tell(is.e)
+}
+
+// Hear implements replica.Owner, with the lock held.
+func (is *settling) Hear(o *engine.Outcome, _ bool) {
+	c := is.call
+	if o == nil || c.Ended { // it may have expired before
+		return
+	}
+	c.Cost = is.cost
+	is.e = is.rl.endedLocked(c, is.how, is.used, is.now)
+	c.Ended = true
+	delete(is.rl.shared.calls, c.ID)
+}
+
 // sending is commands that are sent together.
 type sending struct {
 	commands []engine.Command

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,7 +22,8 @@ func TestSomeFailuresAreNoOutage(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	var reported errorLog
-	rl := machine{addr: proxy.Addr(), limiter: ratelimit.Config{FailClosed: true, OnError: reported.add}}.start(t)
+	rl := machine{addr: proxy.Addr(), store: redisstore.Options{Timeout: 5 * time.Second},
+		limiter: ratelimit.Config{FailClosed: true, OnError: reported.add}}.start(t)
 	limiterOf(t, server.Addr()) // with which it would have to share
 	proxy.Set(redistest.Faults{Close: 10})
 	var a admitted

@@ -62,12 +62,35 @@ var readers = [kindEnd]func(*wire.Reader) Command{
 func Decode(data []byte) (Command, error) { return ReadCommand(wire.NewReader(data)) }
 
 // ReadCommand is Decode of what is left of a Reader.
-func ReadCommand(r *wire.Reader) (Command, error) {
-	c := readers[r.UpTo(kindEnd-1)](r)
+func ReadCommand(r *wire.Reader) (Command, error) { return ended(r, readers[r.UpTo(kindEnd-1)](r)) }
+
+func ended(r *wire.Reader, c Command) (Command, error) {
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("decode command: %w", err)
 	}
 	return c, nil
+}
+
+// Decoder is for who reads many commands, one after the other: those of calls take no memory. They
+// are *Admit and *Settle, and stay until the next is read.
+type Decoder struct {
+	admit  Admit
+	want   [1]Want
+	settle Settle
+}
+
+// Read is ReadCommand.
+func (d *Decoder) Read(r *wire.Reader) (Command, error) {
+	switch kind := r.UpTo(kindEnd - 1); kind {
+	case kindAdmit:
+		d.admit = Admit{By: readBy(r), Wants: readWants(r, d.want[:])}
+		return ended(r, &d.admit)
+	case kindSettle:
+		d.settle = settleOf(r)
+		return ended(r, &d.settle)
+	default:
+		return ended(r, readers[kind](r))
+	}
 }
 
 // Apply applies the n-th command of a process. The same commands at the same moments have the same

@@ -12,6 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -196,10 +197,18 @@ func FuzzDecode(f *testing.F) {
 	for _, c := range hostile() {
 		f.Add(c.Append(nil))
 	}
+	var decoder engine.Decoder // which keeps nothing of what it has read before
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := engine.Decode(data)
-		if err != nil {
+		same, sameErr := decoder.Read(wire.NewReader(data))
+		if err != nil || sameErr != nil {
+			if (err == nil) != (sameErr == nil) {
+				t.Errorf("%q: %v, and by a Decoder %v", data, err, sameErr)
+			}
 			return
+		}
+		if again := same.Append(nil); !bytes.Equal(again, data) {
+			t.Errorf("%q are accepted by a Decoder, and written as %q", data, again)
 		}
 		if again := c.Append(nil); !bytes.Equal(again, data) {
 			t.Errorf("%q are accepted, and written as %q", data, again)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
@@ -29,9 +30,11 @@ func appendWants(to []byte, wants []Want) []byte {
 	return to
 }
 
-func readWants(r *wire.Reader) []Want {
+// readWants reads requests into room, if they fit there.
+func readWants(r *wire.Reader, room []Want) []Want {
 	const leastWant = 7
-	wants := make([]Want, r.Count(mostRequests, leastWant))
+	n := r.Count(mostRequests, leastWant)
+	wants := slices.Grow(room[:0], n)[:n]
 	if len(wants) == 0 {
 		r.Fail("no requests")
 	}
@@ -41,13 +44,13 @@ func readWants(r *wire.Reader) []Want {
 	return wants
 }
 
-func (e *Engine) requests(wants []Want) []Request {
-	reqs := make([]Request, len(wants))
+// requests appends the requests that wants are here and now.
+func (e *Engine) requests(to []Request, wants []Want) []Request {
 	for i := range wants {
 		w := &wants[i]
-		reqs[i] = Request{Target: e.Resolve(w.Counted, w.Asked), Tokens: w.Tokens, Most: w.Most, Priced: w.Priced, Deny: w.Deny}
+		to = append(to, Request{Target: e.Resolve(w.Counted, w.Asked), Tokens: w.Tokens, Most: w.Most, Priced: w.Priced, Deny: w.Deny})
 	}
-	return reqs
+	return to
 }
 
 func (by *By) append(to []byte) []byte {
@@ -92,7 +95,7 @@ func (c Admit) Append(to []byte) []byte {
 	return appendWants(c.By.append(wire.AppendUint(to, kindAdmit)), c.Wants)
 }
 
-func readAdmit(r *wire.Reader) Command { return Admit{By: readBy(r), Wants: readWants(r)} }
+func readAdmit(r *wire.Reader) Command { return Admit{By: readBy(r), Wants: readWants(r, nil)} }
 
 func (c Admit) apply(e *Engine, id account.ID, now account.Now) (o Outcome) {
 	if o.Ignored = len(c.Wants) == 0 || e.isKnown(id, len(c.Wants)); o.Ignored {
@@ -100,7 +103,8 @@ func (c Admit) apply(e *Engine, id account.ID, now account.Now) (o Outcome) {
 	}
 	c.By.ID = id
 	var calls []*account.Call
-	calls, o.Verdict = e.Admit(nil, &c.By, e.requests(c.Wants), now)
+	e.asked = e.requests(e.asked[:0], c.Wants)
+	calls, o.Verdict = e.Admit(nil, &c.By, e.asked, now)
 	o.Calls = idsOf(calls)
 	return o
 }
@@ -134,7 +138,7 @@ func readEnter(r *wire.Reader) Command {
 		r.Fail("no options")
 	}
 	for i, left := 0, mostRequests; i < len(c.Options) && r.Err() == nil; i++ {
-		c.Options[i] = readWants(r)
+		c.Options[i] = readWants(r, nil)
 		if left -= len(c.Options[i]); left < 0 {
 			r.Fail("too many requests")
 		}
@@ -148,7 +152,7 @@ func (c Enter) apply(e *Engine, id account.ID, now account.Now) (o Outcome) {
 	c.By.ID = id
 	for i, wants := range c.Options {
 		most = max(most, len(wants))
-		options[i] = Option{By: c.By, Requests: e.requests(wants)}
+		options[i] = Option{By: c.By, Requests: e.requests(nil, wants)}
 	}
 	if o.Ignored = most == 0 || e.isKnown(id, most); o.Ignored {
 		return o
@@ -216,7 +220,9 @@ func (c Settle) Append(to []byte) []byte {
 	return to
 }
 
-func readSettle(r *wire.Reader) Command {
+func readSettle(r *wire.Reader) Command { return settleOf(r) }
+
+func settleOf(r *wire.Reader) Settle {
 	c := Settle{ID: readID(r), How: account.How(r.UpTo(uint64(account.Lost)))}
 	if c.How == account.Committed {
 		c.Used, c.Cost = readUsed(r), readMoney(r)

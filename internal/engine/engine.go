@@ -39,6 +39,7 @@ type Engine struct {
 	last  account.Now // the moment of the last verb
 	span  int64       // the longest that a charge of the minute counted for any caller
 	items []verdict.Item
+	asked []Request       // of the command that is applied
 	free  []*account.Call // ended calls, to be used again
 
 	serial int64  // of the last call or account

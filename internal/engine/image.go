@@ -255,7 +255,7 @@ func (e asks) ReadAsks(r *wire.Reader, c *lines.Candidate, stands bool) {
 	o := &Option{By: By{ID: c.Waiter.ID, Class: c.Class, Flow: c.Flow}}
 	o.By.Span = int64(r.UpTo(uint64(e.span)))
 	o.By.HoldTTL, o.By.MaxQueue = int64(r.UpTo(uint64(longestHold))), int(r.UpTo(math.MaxInt))
-	for _, w := range readWants(r) {
+	for _, w := range readWants(r, nil) {
 		if stands && e.accounts[w.Counted] == nil {
 			r.Fail("model without an account")
 			return

@@ -112,12 +112,12 @@ func (c Saved) Append(to []byte) []byte {
 }
 
 // Decode reads the bytes of one command. It accepts only what Append writes.
-func Decode(data []byte) (Command, error) { return decode(wire.NewReader(data)) }
+func Decode(data []byte) (Command, error) { return decode(wire.NewReader(data), engine.ReadCommand) }
 
-func decode(r *wire.Reader) (Command, error) {
+func decode(r *wire.Reader, verb func(*wire.Reader) (engine.Command, error)) (Command, error) {
 	kind := r.UpTo(kindEnd - 1)
 	if kind == kindVerb && r.Err() == nil {
-		c, err := engine.ReadCommand(r)
+		c, err := verb(r)
 		if err != nil {
 			return nil, err
 		}

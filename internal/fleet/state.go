@@ -17,8 +17,9 @@ type State struct {
 
 	clock   clock
 	members members
-	digest  engine.Digest  // of all outcomes
-	reader  wire.Reader    // of commands
+	digest  engine.Digest // of all outcomes
+	reader  wire.Reader   // of commands,
+	decoder engine.Decoder
 	check   int64          // the instant at which the members are to be looked at again
 	ended   []engine.Ended // waiters that have ended before the command of the entry was applied
 }
@@ -66,10 +67,10 @@ func (s *State) Apply(e *store.Entry) Result {
 	return s.ApplyCommand(e, c)
 }
 
-// Decode is Decode for who applies one command after the other.
+// Decode is Decode for who applies one command after the other: see engine.Decoder.
 func (s *State) Decode(data []byte) (Command, error) {
 	s.reader = *wire.NewReader(data)
-	return decode(&s.reader)
+	return decode(&s.reader, s.decoder.Read)
 }
 
 // ApplyCommand is Apply for an entry whose command was decoded.

@@ -101,7 +101,7 @@ func (r *Replica) decideAlone(a *ask) {
 		t := r.state.Engine.Resolve(c.Counted, c.Asked)
 		r.options.Lock.Unlock()
 		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).sent = a.sent
-		a.answer(answer{outcome: engine.Outcome{Done: true}, alone: true})
+		a.answer(answer{outcome: &engine.Outcome{Done: true}, alone: true})
 	case engine.Cool:
 		r.alone.cool(&c)
 		a.answer(answer{alone: true})
@@ -123,7 +123,7 @@ func (r *Replica) admitAlone(a *ask, c *engine.Admit) {
 	}
 	c.By.ID = account.ID{Process: r.process, N: a.n}
 	v, calls := r.takeAlone(&c.By, c.Wants)
-	r.settleAsk(a, answer{outcome: engine.Outcome{Verdict: v, Calls: calls}, alone: true})
+	r.settleAsk(a, answer{outcome: &engine.Outcome{Verdict: v, Calls: calls}, alone: true})
 }
 
 // settleAsk ends an ask that is not to be sent any more.
@@ -138,7 +138,7 @@ func (r *Replica) serveAlone(a *ask, c *engine.Enter) {
 	switch now := r.clock.expected(); {
 	case now >= c.Deadline:
 		end.Kind, end.Of = lines.Late, 0
-		r.settleAsk(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, alone: true})
+		r.settleAsk(a, answer{outcome: &engine.Outcome{Ended: []engine.Ended{end}}, alone: true})
 		return
 	case !r.mayUse():
 		return
@@ -153,7 +153,7 @@ func (r *Replica) serveAlone(a *ask, c *engine.Enter) {
 		}
 		if v.Allowed {
 			end.Served, end.Verdict = i, v
-			r.settleAsk(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, alone: true})
+			r.settleAsk(a, answer{outcome: &engine.Outcome{Ended: []engine.Ended{end}}, alone: true})
 			return
 		}
 	}
@@ -181,7 +181,7 @@ func (r *Replica) settleAlone(a *ask, c engine.Settle) {
 		r.settleAsk(a, answer{alone: true})
 		return
 	}
-	if k := r.mine[c.ID]; k != nil && !k.ending {
+	if k := r.record(c.ID); k != nil && !k.ending {
 		k.ending = true
 		if call := r.state.Engine.Call(c.ID); call != nil {
 			for i := range call.Charges {

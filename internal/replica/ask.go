@@ -15,24 +15,26 @@ type ask struct {
 	n       int64
 	command fleet.Command
 	bytes   []byte
-	fact    *record       // that it tells
-	since   time.Time     // when it was asked first
-	sent    bool          // under its number, so that it may be in the log
-	lined   chan int64    // of one: its number, once its waiter stands in line; nil where nobody asks
-	own     Owner         // see DoOwn; nil for none
-	owned   bool          // it was called,
-	gone    bool          // or nobody is there any more who wants that
-	is      answer        // once it is answered,
-	done    chan struct{} // and this is of one then
-	over    bool          // it was answered
+	room    [usualBytes]byte // for them
+	fact    *record          // that it tells
+	since   time.Time        // when that was asked first which grows older; zero where nothing does
+	sent    bool             // under its number, so that it may be in the log
+	lined   chan int64       // of one: its number, once its waiter stands in line; nil where nobody asks
+	own     Owner            // see DoOwn; nil for none
+	owned   bool             // it was called,
+	gone    bool             // or nobody is there any more who wants that
+	is      answer           // once it is answered,
+	done    chan struct{}    // and this has a value then
+	over    bool             // it was answered
 }
 
 // answer is what came of an ask.
 type answer struct {
-	outcome engine.Outcome
-	at      int64 // the instant of the log
-	again   bool  // it was not decided: ask anew
-	alone   bool  // it was decided without the log
+	outcome *engine.Outcome // nil for none, as where its owner has heard of it,
+	calls   []account.ID    // but for the calls that it made then
+	at      int64           // the instant of the log
+	again   bool            // it was not decided: ask anew
+	alone   bool            // it was decided without the log
 	err     error
 }
 
@@ -48,13 +50,20 @@ type asks struct {
 // usualBytes is how many bytes a command seldom exceeds.
 const usualBytes = 48
 
-func newAsk(c fleet.Command) *ask {
-	return &ask{command: c, bytes: c.Append(make([]byte, 0, usualBytes)), since: time.Now(), done: make(chan struct{}, 1)}
+func (r *Replica) newAsk(c fleet.Command) *ask {
+	done, is := r.signals.Get().(chan struct{})
+	if !is {
+		done = make(chan struct{}, 1)
+	}
+	a := &ask{command: c, done: done}
+	a.bytes = c.Append(a.room[:0])
+	return a
 }
 
 // put numbers a command and has it sent.
 func (r *Replica) put(c fleet.Command) *ask {
-	a := newAsk(c)
+	a := r.newAsk(c)
+	a.since = time.Now()
 	r.number(a)
 	poke(r.wake)
 	return a
@@ -144,7 +153,7 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 		if err := ctx.Err(); err != nil {
 			return Outcome{}, err
 		}
-		a := newAsk(fleet.Verb{Command: c})
+		a := r.newAsk(fleet.Verb{Command: c})
 		if a.own = own; lined != nil {
 			a.lined = make(chan int64, 1)
 		}
@@ -169,6 +178,7 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 		}
 		is := &a.is
 		if err = r.hearOf(ctx, a, lined); err == nil {
+			r.signals.Put(a.done)
 			err = is.err
 		}
 		switch {
@@ -180,15 +190,20 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 		case is.again:
 		case r.isLate(c, is):
 			r.disown(a)
-			r.giveBack(&is.outcome)
-		case own == nil:
-			return Outcome{is.outcome, is.alone}, nil
+			r.giveBack(is)
+		case own != nil && a.owned:
+			return Outcome{}, nil
 		default:
-			if !a.owned {
-				r.options.Lock.Lock()
-				own.Hear(&is.outcome, is.alone)
-				r.options.Lock.Unlock()
+			o := is.outcome
+			if o == nil {
+				o = new(engine.Outcome)
 			}
+			if own == nil {
+				return Outcome{*o, is.alone}, nil
+			}
+			r.options.Lock.Lock()
+			own.Hear(o, is.alone)
+			r.options.Lock.Unlock()
 			return Outcome{}, nil
 		}
 	}
@@ -221,7 +236,7 @@ func (r *Replica) hand(is *result) {
 		return
 	}
 	verb, _ := a.command.(fleet.Verb)
-	if !r.isLateAt(verb.Command, &is.Outcome, is.Result.Now.Instant) {
+	if !r.isLateAt(verb.Command, is.Outcome.Calls, is.Result.Now.Instant) {
 		a.owned = true
 		a.own.Hear(&is.Outcome, false)
 	}
@@ -276,11 +291,11 @@ const leastPatience = int64(time.Second)
 // isLate reports whether an answer comes so late that the call would reach its provider when its
 // charge here leaves the window before the provider's.
 func (r *Replica) isLate(c engine.Command, is *answer) bool {
-	return !is.alone && r.isLateAt(c, &is.outcome, is.at)
+	return !is.alone && r.isLateAt(c, is.made(), is.at)
 }
 
-func (r *Replica) isLateAt(c engine.Command, o *engine.Outcome, at int64) bool {
-	if len(callsOf(o)) == 0 {
+func (r *Replica) isLateAt(c engine.Command, calls []account.ID, at int64) bool {
+	if len(calls) == 0 {
 		return false
 	}
 	var by *engine.By
@@ -295,17 +310,20 @@ func (r *Replica) isLateAt(c engine.Command, o *engine.Outcome, at int64) bool {
 	return r.clock.expected()-at > max(by.Span-account.Minute, leastPatience)
 }
 
-// callsOf returns the calls that an outcome has made.
-func callsOf(o *engine.Outcome) []account.ID {
-	if len(o.Ended) > 0 {
-		return o.Ended[0].Calls
+// made returns the calls that the command has made.
+func (is *answer) made() []account.ID {
+	switch {
+	case is.outcome == nil:
+		return is.calls
+	case len(is.outcome.Ended) > 0:
+		return is.outcome.Ended[0].Calls
 	}
-	return o.Calls
+	return is.outcome.Calls
 }
 
-// giveBack cancels the calls of an outcome that nobody hears of.
-func (r *Replica) giveBack(o *engine.Outcome) {
-	for _, id := range callsOf(o) {
+// giveBack cancels the calls of an answer that nobody hears of.
+func (r *Replica) giveBack(is *answer) {
+	for _, id := range is.made() {
 		r.Tell(engine.Settle{ID: id, How: account.Cancelled})
 	}
 }
@@ -317,7 +335,7 @@ func (r *Replica) abandon(a *ask) {
 	select {
 	case <-a.done: // just now
 		r.mu.Unlock()
-		r.giveBack(&a.is.outcome)
+		r.giveBack(&a.is)
 		return
 	default:
 	}

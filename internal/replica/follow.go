@@ -21,7 +21,8 @@ const (
 	longestRest = 10 * time.Second
 )
 
-// follow reads the log, until the replica is closed.
+// follow reads the log, until the replica is closed. While the appends bring the news it reads
+// nothing.
 func (r *Replica) follow() {
 	for r.ctx.Err() == nil {
 		r.mu.Lock()
@@ -31,6 +32,12 @@ func (r *Replica) follow() {
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)
 		r.moved = cancel
+		if len(r.asks.of) > 0 && gather > 0 && time.Since(r.life.currentAt) < round && r.life.failures == 0 {
+			r.mu.Unlock()
+			sleep(ctx, min(gather, round/2))
+			cancel()
+			continue
+		}
 		r.mu.Unlock()
 		sent := time.Now()
 		news, err := r.log.Read(ctx, after, wait, gather)
@@ -58,10 +65,13 @@ func (r *Replica) idles() time.Duration {
 }
 
 // pause waits for so long, or until the replica is closed.
-func (r *Replica) pause(span time.Duration) {
+func (r *Replica) pause(span time.Duration) { sleep(r.ctx, span) }
+
+// sleep waits for so long, or until ctx ends.
+func sleep(ctx context.Context, span time.Duration) {
 	select {
 	case <-time.After(span):
-	case <-r.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 
@@ -146,21 +156,30 @@ func (r *Replica) apply(entries []store.Entry) bool {
 	results := r.results[:0]
 	defer func() {
 		clear(results)
-		r.results = results
+		r.results, r.one = results, result{}
 	}()
 	r.options.Lock.Lock()
 	for i := range entries {
-		is, err := r.applyOne(&entries[i])
-		if err != nil {
+		e := &entries[i]
+		is := &r.one
+		if err := r.applyOne(e, is); err != nil {
 			r.options.Lock.Unlock()
-			r.finish(results)
-			r.poison(&entries[i], err)
+			if i > 0 {
+				r.finish(results)
+			}
+			r.poison(e, err)
 			return false
 		}
-		results = append(results, is)
-		r.hand(&results[len(results)-1])
-		r.at = entries[i].At
+		if r.concerns(is) {
+			r.hand(is)
+			results = append(results, *is)
+		}
+		if e.Process != r.process {
+			r.pace.hear(e.Process)
+		}
+		r.at = e.At
 		r.digests.add(r.at.Seq, r.state.Digest())
+		r.volume += len(e.Command) + entrySize
 	}
 	r.options.Lock.Unlock()
 	r.finish(results)
@@ -168,36 +187,48 @@ func (r *Replica) apply(entries []store.Entry) bool {
 }
 
 // applyOne applies an entry to the state. A panic is returned as an error.
-func (r *Replica) applyOne(e *store.Entry) (is result, err error) {
+func (r *Replica) applyOne(e *store.Entry, is *result) (err error) {
+	is.Entry, is.Result = e, fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: errSkipped}
 	if r.poisoned.skips(e.At) {
-		return result{Entry: e, Result: fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: errSkipped}}, nil
+		return nil
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("apply entry %d: panic: %v", e.At.Seq, p)
 		}
 	}()
-	is.Entry = e
 	c, err := r.state.Decode(e.Command)
 	if err != nil {
-		is.Result = fleet.Result{Kind: fleet.Damaged, Now: r.state.Now(), Err: err}
-		return is, nil
+		is.Err = err
+		return nil
 	}
-	settled := r.settledBy(c)
-	if verb, is := c.(fleet.Verb); is && r.options.Next != nil {
+	verb, isVerb := c.(fleet.Verb)
+	end, _ := verb.Command.(*engine.Settle)
+	settled := r.settledBy(end)
+	if isVerb && r.options.Next != nil {
 		r.options.Next(e.Process, verb.Command)
 	}
 	if is.Result = r.state.ApplyCommand(e, c); is.Kind == fleet.Applied {
+		if end != nil && e.Process == r.process {
+			delete(r.mine, end.ID)
+		}
 		r.journal.note(e.Process, e.N, &is.Result, r.state.Engine, settled)
 	}
-	return is, nil
+	return nil
+}
+
+// concerns reports whether an entry has to do with this process, as calls of others have not.
+func (r *Replica) concerns(is *result) bool {
+	if is.Process == r.process || is.Kind == fleet.Damaged || len(is.Outcome.Ended) > 0 || r.status == joining || !r.life.sayTimeAt.IsZero() {
+		return true
+	}
+	verb, _ := is.Result.Command.(fleet.Verb)
+	return !isCall(verb.Command)
 }
 
 // settledBy returns the call that a command ends, as it is before, to be told.
-func (r *Replica) settledBy(c fleet.Command) *engine.Charged {
-	verb, _ := c.(fleet.Verb)
-	settle, is := verb.Command.(engine.Settle)
-	if !is {
+func (r *Replica) settledBy(settle *engine.Settle) *engine.Charged {
+	if settle == nil {
 		return nil
 	}
 	call := r.state.Engine.Call(settle.ID)
@@ -212,14 +243,13 @@ func (r *Replica) settledBy(c fleet.Command) *engine.Charged {
 
 // finish hands on what came of entries.
 func (r *Replica) finish(results []result) {
+	r.clock.entry(r.state.Now())
 	for i := range results {
 		is := &results[i]
-		r.volume += len(is.Entry.Command) + entrySize
 		if is.Kind == fleet.Damaged && is.Err != errSkipped {
 			r.tell(fmt.Errorf("entry %d of the log: %w", is.At.Seq, is.Err))
 		}
 		if is.Kind == fleet.Applied {
-			r.clock.entry(is.Result.Now)
 			r.heed(is)
 		}
 		if is.Process == r.process {
@@ -231,12 +261,10 @@ func (r *Replica) finish(results []result) {
 			}
 		}
 	}
-	if len(results) > 0 {
-		r.atHome()
-		r.poisoned.row = 0
-		r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
-		r.progress()
-	}
+	r.atHome()
+	r.poisoned.row = 0
+	r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())
+	r.progress()
 }
 
 const entrySize = 32 // of an entry beside its command
@@ -259,13 +287,9 @@ func (r *Replica) answerOwn(is *result) {
 		}
 		return
 	}
-	if verb, is1 := is.Result.Command.(fleet.Verb); is1 {
-		switch c := verb.Command.(type) {
-		case engine.Settle:
-			delete(r.mine, c.ID)
-		case engine.Record:
-			r.alone.landed(account.ID{Process: is.Process, N: is.N})
-		}
+	verb, _ := is.Result.Command.(fleet.Verb)
+	if _, is1 := verb.Command.(engine.Record); is1 {
+		r.alone.landed(account.ID{Process: is.Process, N: is.N})
 	}
 	switch {
 	case a == nil:
@@ -274,8 +298,7 @@ func (r *Replica) answerOwn(is *result) {
 	case a.fact != nil:
 		r.alone.told(a.fact)
 	}
-	o := is.Outcome
-	if o.Waits {
+	if is.Outcome.Waits {
 		r.stands(a)
 		return
 	}
@@ -284,12 +307,16 @@ func (r *Replica) answerOwn(is *result) {
 			return // answered as its waiter ended
 		}
 	}
-	if o.Ignored && r.found(a) {
+	if is.Outcome.Ignored && r.found(a) {
 		return
 	}
-	o.Ended = nil
-	r.own(o.Calls)
-	r.settle(a, answer{outcome: o, at: is.Result.Now.Instant})
+	r.own(is.Outcome.Calls)
+	said := answer{calls: is.Outcome.Calls, at: is.Result.Now.Instant}
+	if !a.owned {
+		o := is.Outcome
+		o.Ended, said.outcome = nil, &o
+	}
+	r.settle(a, said)
 }
 
 // answerWaiter answers the ask of a waiter that has ended.
@@ -300,15 +327,36 @@ func (r *Replica) answerWaiter(is *result, end *engine.Ended) {
 		return
 	}
 	r.own(end.Calls)
-	r.settle(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{*end}}, at: is.Result.Now.Instant})
+	r.settle(a, answer{outcome: &engine.Outcome{Ended: []engine.Ended{*end}}, at: is.Result.Now.Instant})
 }
 
 // own notes calls as those of this process.
 func (r *Replica) own(calls []account.ID) {
 	for _, id := range calls {
 		if c := r.state.Engine.Call(id); c != nil {
-			r.mine[id] = recordOf(c)
+			r.mine[id] = nil
 			r.expires = r.expires || c.HoldUntil != 0
+		}
+	}
+}
+
+// record returns what is known of a call of this process; nil for nothing.
+func (r *Replica) record(id account.ID) *record {
+	k, is := r.mine[id]
+	if is && k == nil {
+		if c := r.state.Engine.Call(id); c != nil {
+			k = recordOf(c)
+			r.mine[id] = k
+		}
+	}
+	return k
+}
+
+// keepMine has the calls of this process be known without the engine.
+func (r *Replica) keepMine() {
+	for id := range r.mine {
+		if r.record(id) == nil { // it has expired
+			delete(r.mine, id)
 		}
 	}
 }

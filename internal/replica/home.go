@@ -193,10 +193,10 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	}
 	for _, id := range sortedIDs(r.mine) {
 		k := r.mine[id]
-		if known[id] || k.ending || r.state.Engine.Call(id) != nil {
+		if known[id] || r.state.Engine.Call(id) != nil || k != nil && k.ending {
 			continue
 		}
-		if k.holdUntil != 0 && k.holdUntil <= instant {
+		if k == nil || k.holdUntil != 0 && k.holdUntil <= instant {
 			delete(r.mine, id)
 			continue
 		}
@@ -248,7 +248,7 @@ func (r *Replica) found(a *ask) bool {
 		if calls := r.callsOf(a.n, len(c.Wants)); calls != nil {
 			at := r.state.Engine.Call(calls[0]).At.Instant
 			r.own(calls)
-			o := engine.Outcome{Calls: calls}
+			o := &engine.Outcome{Calls: calls}
 			o.Verdict.Allowed, o.Verdict.Code = true, "ok"
 			r.settle(a, answer{outcome: o, at: at})
 			return true
@@ -266,7 +266,7 @@ func (r *Replica) found(a *ask) bool {
 			at := r.state.Engine.Call(calls[0]).At.Instant
 			r.own(calls)
 			end := engine.Ended{ID: account.ID{Process: r.process, N: a.n}, Served: i, Calls: calls, Of: -1}
-			r.settle(a, answer{outcome: engine.Outcome{Ended: []engine.Ended{end}}, at: at})
+			r.settle(a, answer{outcome: &engine.Outcome{Ended: []engine.Ended{end}}, at: at})
 			return true
 		}
 	}
@@ -290,7 +290,7 @@ func (r *Replica) cancelStrays() {
 	r.life.stray = false
 	calls, waiters := r.state.Engine.Of(r.process)
 	for _, id := range calls {
-		if r.mine[id] == nil && r.asks.of[id.N] == nil && r.alone.charge(id) == nil {
+		if _, is := r.mine[id]; !is && r.asks.of[id.N] == nil && r.alone.charge(id) == nil {
 			r.put(fleet.Verb{Command: engine.Settle{ID: id, How: account.Cancelled}})
 		}
 	}

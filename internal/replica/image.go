@@ -5,29 +5,49 @@ import (
 	"fmt"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 // How many bytes of entries there are between two images at least, and for each byte of the image:
-// to read and to write that costs little beside applying them.
+// to read and to write that costs little beside applying them. After more there are fewer.
 const (
 	leastVolume   = 128 << 10
 	volumeOfImage = 2
 )
 
+// imageAgain is the least between two images: what is behind the last but one is kept, and whoever
+// is late by less need not load one.
+const imageAgain = 500 * time.Millisecond
+
 // saveAgain is how long after one that failed another image is made.
 const saveAgain = 10 * time.Second
 
-// saveImage has an image made, if one is due. The members take turns, because it takes time.
-func (r *Replica) saveImage() {
-	due := max(leastVolume, volumeOfImage*r.image.Size)
-	if r.saving || r.volume < due || r.volume < due+due/4*r.turns() {
+// mostTaken is the size of the image that is taken from the engine itself, in bytes: nobody waits
+// for it for more than some milliseconds. A larger one is made beside the engine, which takes some
+// hundred times as long.
+const mostTaken = 2 << 20
+
+// saveImage has an image saved, if one is due: it drops the entries that the last one covers. The
+// members take turns.
+func (r *Replica) saveImage(due func(time.Time) bool) {
+	enough := 2 * r.usualVolume()
+	if r.saving || r.volume == 0 || r.volume+r.kept < enough {
+		return
+	}
+	turns := r.turns()
+	if r.volume+r.kept < enough+enough/4*turns || !due(r.imageAt.Add(imageAgain+time.Duration(turns)*stagger)) {
 		return
 	}
 	r.saving = true
+	makeIt := r.makeImage
+	if r.image.Size <= mostTaken {
+		image, digest := r.takeImage(), r.state.Digest()
+		makeIt = func() error { return r.save(image, digest) }
+	}
 	r.done.Go(func() {
-		err := r.makeImage()
+		err := makeIt()
 		overtaken := errors.Is(err, store.ErrOlder) || errors.Is(err, store.ErrTrimmed) // by another's image
 		failed := err != nil && !overtaken
 		if failed && r.ctx.Err() == nil {
@@ -36,10 +56,20 @@ func (r *Replica) saveImage() {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.saving = false; !failed {
-			r.volume = 0
+		if r.saving = false; err == nil {
+			r.kept, r.volume = r.volume, 0
 		}
 	})
+}
+
+// usualVolume is how many bytes of entries there are between two images.
+func (r *Replica) usualVolume() int { return max(leastVolume, volumeOfImage*r.image.Size) }
+
+// takeImage returns the image of where this process stands.
+func (r *Replica) takeImage() store.Image {
+	r.options.Lock.Lock()
+	defer r.options.Lock.Unlock()
+	return store.Image{At: r.at, Bytes: r.state.AppendImage(make([]byte, 0, r.image.Size+r.image.Size/4))}
 }
 
 // turns returns how many members have their turn before this one: the first is the one that joined
@@ -94,16 +124,20 @@ func (r *Replica) makeImage() error {
 	if at != end {
 		return store.ErrLost
 	}
-	image := store.Image{At: at, Bytes: s.AppendImage(nil)}
+	return r.save(store.Image{At: at, Bytes: s.AppendImage(nil)}, s.Digest())
+}
+
+// save saves an image, and tells of it.
+func (r *Replica) save(image store.Image, digest engine.Digest) error {
 	if err := r.log.Save(r.ctx, image); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	differs := r.digests.differs(at.Seq, s.Digest())
-	r.image, r.imageBy = fleet.Saved{Seq: at.Seq, Digest: s.Digest(), Size: len(image.Bytes)}, r.process
-	if r.put(r.image); differs {
-		r.done.Go(func() { r.mend(at.Seq) })
+	seq := image.At.Seq
+	r.image, r.imageBy, r.imageAt = fleet.Saved{Seq: seq, Digest: digest, Size: len(image.Bytes)}, r.process, time.Now()
+	if r.put(r.image); r.digests.differs(seq, digest) {
+		r.done.Go(func() { r.mend(seq) })
 	}
 	return nil
 }

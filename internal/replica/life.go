@@ -66,7 +66,7 @@ func (r *Replica) heed(is *result) {
 		}
 	} else if is.Expect > 0 {
 		if r.life.sayTimeAt = (time.Time{}); r.status == joining && !r.life.joinedAt.IsZero() {
-			r.clock.set(is.Result.Now)
+			r.clock.set(r.state.Now())
 			r.status = here
 		}
 	}
@@ -83,17 +83,20 @@ func (r *Replica) heed(is *result) {
 	case fleet.Outage:
 		r.life.outageAt = is.Result.Now.Instant
 	case fleet.Saved:
-		r.volume, r.image, r.imageBy = 0, c, is.Process
-		if is.Process != r.process && r.digests.differs(c.Seq, c.Digest) {
+		r.image, r.imageBy, r.imageAt = c, is.Process, time.Now()
+		if is.Process == r.process {
+			break
+		}
+		if r.kept, r.volume = r.volume, 0; r.digests.differs(c.Seq, c.Digest) {
 			r.done.Go(func() { r.mend(c.Seq) })
 		}
 	}
 }
 
-// isCall reports whether a command is about calls, and not about quotas.
+// isCall reports whether a command of the log is about calls, and not about quotas.
 func isCall(c engine.Command) bool {
 	switch c.(type) {
-	case engine.Admit, engine.Enter, engine.Leave, engine.Settle, engine.Arrive, engine.Record, engine.Charged:
+	case *engine.Admit, engine.Enter, engine.Leave, *engine.Settle, engine.Arrive, engine.Record, engine.Charged:
 		return true
 	}
 	return false
@@ -197,7 +200,7 @@ func (r *Replica) act(now time.Time) (next time.Time) {
 		r.live(now, due)
 		r.tick(now, due)
 		r.bury(now, due)
-		r.saveImage()
+		r.saveImage(due)
 	}
 	return next
 }
@@ -347,6 +350,6 @@ func (r *Replica) reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if image.At.Log == r.at.Log {
-		r.takeOver(s, image.At, false)
+		r.takeOver(s, &image, false)
 	}
 }

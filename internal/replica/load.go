@@ -30,7 +30,7 @@ func (r *Replica) boot(ctx context.Context) error {
 		}
 		if err == nil {
 			r.mu.Lock()
-			r.swap(s, image.At)
+			r.swap(s, &image)
 			r.mu.Unlock()
 			return nil
 		}
@@ -72,15 +72,17 @@ func (r *Replica) loadImage(ctx context.Context) (store.Image, error) {
 }
 
 // swap puts another state in place.
-func (r *Replica) swap(s *fleet.State, at store.Position) {
+func (r *Replica) swap(s *fleet.State, image *store.Image) {
+	r.keepMine()
 	r.options.Lock.Lock()
-	r.state, r.at = s, at
+	r.state, r.at = s, image.At
 	if r.options.Swapped != nil {
 		r.options.Swapped(s.Engine)
 	}
 	r.options.Lock.Unlock()
 	r.life.leasesEnd, r.digests = time.Time{}, digests{}
-	r.volume = 0
+	r.image.Size = len(image.Bytes)
+	r.volume, r.kept = 0, r.usualVolume()
 }
 
 // load goes on from the newest image, because there is nothing to read behind the place where the
@@ -118,11 +120,11 @@ func (r *Replica) load(stood store.Position, lost bool) {
 	if r.at != stood || image.At.Log == stood.Log && image.At.Seq <= stood.Seq {
 		return
 	}
-	r.takeOver(s, image.At, image.At.Log != stood.Log)
+	r.takeOver(s, &image, image.At.Log != stood.Log)
 }
 
 // takeOver has the process go on from an image.
-func (r *Replica) takeOver(s *fleet.State, at store.Position, lost bool) {
+func (r *Replica) takeOver(s *fleet.State, image *store.Image, lost bool) {
 	if lost {
 		if r.life.lostAt == 0 {
 			r.life.lostAt = r.clock.expected()
@@ -137,7 +139,7 @@ func (r *Replica) takeOver(s *fleet.State, at store.Position, lost bool) {
 		r.landed(s.Member(r.process))
 		r.turnBack()
 	}
-	r.swap(s, at)
+	r.swap(s, image)
 	r.moved()
 	if r.status != joining {
 		r.status = catching

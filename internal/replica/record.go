@@ -96,13 +96,13 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 		return
 	}
 	switch c := verb.Command.(type) {
-	case engine.Settle:
+	case *engine.Settle:
 		if ended != nil {
 			j.end(ended.Append(j.begin(process, n, at)))
 		}
 	case engine.Record:
 		j.end(recorded(&c, process, n).Append(j.begin(process, n, at)))
-	case engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
+	case *engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
 	default:
 		j.end(c.Append(j.begin(process, n, at)))
 	}

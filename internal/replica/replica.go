@@ -83,6 +83,7 @@ type Replica struct {
 	clock clock
 
 	inbox      inbox
+	signals    sync.Pool    // channels of asks whose callers have been told, which are empty
 	zonedUntil atomic.Int64 // the wall time up to which the days of all zones are known
 
 	turn chan struct{} // has a value while somebody appends, who may take mu
@@ -97,10 +98,11 @@ type Replica struct {
 	wake     chan struct{} // has the sender look
 	look     chan struct{} // has the keeper look
 	asks     asks
-	mine     map[account.ID]*record // open calls of this process
+	mine     map[account.ID]*record // open calls of this process; nil where the engine knows more
 	expires  bool                   // it had calls that expire
 	doubts   bool                   // nobody knows what was used before its log
 	journal  journal
+	pace     pace
 	digests  digests
 	contact  time.Time   // when the last request was sent that was answered
 	steady   time.Time   // since when there was contact without a gap
@@ -110,12 +112,15 @@ type Replica struct {
 	life     life
 	reads    reads
 	poisoned poisoned
-	results  []result       // of the entries that are being applied
+	one      result         // of the entry that is being applied,
+	results  []result       // and of those before it that concern this process
 	settled  engine.Charged // see settledBy
-	volume   int            // bytes of the entries since the last image
+	volume   int            // bytes of the entries since the last image,
+	kept     int            // and between that and the one before
 	saving   bool           // an image is being made
 	image    fleet.Saved    // the last, as far as this process knows,
-	imageBy  int64          // and who has saved it
+	imageBy  int64          // and who has saved it,
+	imageAt  time.Time      // and when it heard of that
 }
 
 // Open joins those that share a log. It returns once the process knows what time it is there, and

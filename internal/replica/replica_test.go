@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -310,12 +311,12 @@ func TestImages(t *testing.T) {
 	inBubble(t, slow, func(b *bench) {
 		first, second := b.open(), b.open()
 		b.quota(first, state.Quota{MaxRPM: 10_000})
-		for range 5000 {
+		for range 8000 {
 			id, _ := b.admit(second)
 			second.Tell(engine.Settle{ID: id})
 		}
 		time.Sleep(5 * time.Second)
-		if n := b.store.Len(); n > 9000 {
+		if n := b.store.Len(); n > 14_000 {
 			t.Errorf("the log has %d entries", n)
 		}
 		third := b.open()
@@ -324,7 +325,7 @@ func TestImages(t *testing.T) {
 		defer third.mu.Unlock()
 		first.mu.Lock()
 		defer first.mu.Unlock()
-		if got := third.state.Engine.Account("m").Requests(0); got != 5000 {
+		if got := third.state.Engine.Account("m").Requests(0); got != 8000 {
 			t.Errorf("a newcomer knows of %d charges", got)
 		}
 		if third.state.Digest() != first.state.Digest() {
@@ -447,4 +448,46 @@ func (c *counting) reads() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n
+}
+
+// readCounter is a log that counts its reads.
+type readCounter struct {
+	store.Log
+	n atomic.Int64
+}
+
+func (l *readCounter) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
+	l.n.Add(1)
+	return l.Log.Read(ctx, after, wait, gather)
+}
+
+// A process whose appends bring the news does not read them, too, unless somebody waits in line.
+func TestBusyProcessReadsNothing(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		log := new(readCounter)
+		busy, other := b.open(func(o *Options) { log.Log = o.Log; o.Log = log }), b.open()
+		b.quota(busy, state.Quota{MaxRPM: 10_000})
+		was := log.n.Load()
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Microsecond) // so that something is under way all the time
+				for range 50 {
+					b.record(busy, 1)
+					b.record(other, 1)
+				}
+			})
+		}
+		all.Wait()
+		if n := log.n.Load() - was; n > 5 {
+			t.Errorf("a busy process has read %d times", n)
+		}
+		time.Sleep(time.Second)
+		busy.mu.Lock()
+		got := busy.state.Engine.Account("m").Requests(0)
+		busy.mu.Unlock()
+		if got != 2000 {
+			t.Errorf("an idle one knows of %d calls, want 2000", got)
+		}
+	})
 }

@@ -94,7 +94,10 @@ func (p *process) do(ctx context.Context, c engine.Command) (engine.Outcome, err
 	if err := p.r.hearOf(ctx, a, nil); err != nil {
 		return engine.Outcome{}, err
 	}
-	return a.is.outcome, nil
+	if a.is.outcome == nil {
+		return engine.Outcome{}, nil
+	}
+	return *a.is.outcome, nil
 }
 
 // Each rule guards against something: without it, runs break that hold with it.

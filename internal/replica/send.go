@@ -38,8 +38,18 @@ func (r *Replica) sendAll() error {
 			return err
 		}
 		r.inbox.gather(n)
+		if rest := r.rest(n); rest > 0 {
+			r.pause(rest)
+		}
 	}
 	return nil
+}
+
+// rest returns how long to rest after a batch, so that others get on as well.
+func (r *Replica) rest(n int) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pace.sent(n)
 }
 
 // sendNow has what is asked appended. If nothing is under way this goroutine does it: to wake

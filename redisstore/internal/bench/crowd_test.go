@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type work struct {
 	For        time.Duration
 	Pairs      int           // of Reserve and Commit
 	P99        time.Duration // of Reserve
+	CPU        time.Duration // of the process
 }
 
 func TestMain(m *testing.M) {
@@ -73,7 +75,7 @@ func (w *work) do(rl *ratelimit.RateLimiter) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var all sync.WaitGroup
-	end := time.Now().Add(w.For)
+	end, used := time.Now().Add(w.For), cpuTime()
 	for range w.Goroutines {
 		all.Go(func() {
 			var own []time.Duration
@@ -89,11 +91,19 @@ func (w *work) do(rl *ratelimit.RateLimiter) {
 		})
 	}
 	all.Wait()
+	w.CPU = cpuTime() - used
 	slices.Sort(took)
 	w.Pairs = len(took)
 	if w.Pairs > 0 {
 		w.P99 = took[(w.Pairs-1)*99/100]
 	}
+}
+
+// cpuTime returns the processor time that this process has used.
+func cpuTime() time.Duration {
+	var is syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &is)
+	return time.Duration(is.Utime.Nano() + is.Stime.Nano())
 }
 
 // BenchmarkCrowd is processes that call Reserve and Commit as fast as they can, beside calls of an
@@ -103,7 +113,7 @@ func BenchmarkCrowd(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", processes, 1000/processes), func(b *testing.B) {
 			address := startServer(b)
 			var pairs, bare, slowest float64
-			var p99 time.Duration
+			var p99, used time.Duration
 			rounds := 0
 			for b.Loop() {
 				const slice = time.Second
@@ -112,7 +122,7 @@ func BenchmarkCrowd(b *testing.B) {
 				together, least := 0, all[0].Pairs
 				for _, w := range all {
 					together, least = together+w.Pairs, min(least, w.Pairs)
-					p99 = max(p99, w.P99)
+					p99, used = max(p99, w.P99), used+w.CPU
 				}
 				pairs += float64(together) / slice.Seconds()
 				slowest += float64(least) * float64(processes) / float64(together)
@@ -120,6 +130,7 @@ func BenchmarkCrowd(b *testing.B) {
 			}
 			b.ReportMetric(pairs/float64(rounds), "pairs/s")
 			b.ReportMetric(pairs/bare, "x-bare")
+			b.ReportMetric(float64(used)/pairs/1e3, "cpu-us/pair")
 			b.ReportMetric(slowest/float64(rounds), "slowest-x-mean")
 			b.ReportMetric(float64(p99)/1e6, "p99-ms")
 		})
