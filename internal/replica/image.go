@@ -27,7 +27,7 @@ const saveAgain = 10 * time.Second
 // mostTaken is the size of the image that is taken from the engine itself, in bytes: nobody waits
 // for it for more than some milliseconds. A larger one is made beside the engine, which takes some
 // hundred times as long.
-const mostTaken = 2 << 20
+const mostTaken = 1 << 20
 
 // saveImage has an image saved, if one is due: it drops the entries that the last one covers. The
 // members take turns.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,10 +29,13 @@ const childOf = "REDISSTORE_BENCH_SERVER"
 // A work is what a process of a crowd does, and what came of it.
 type work struct {
 	Goroutines int
+	Holds      bool // one call, while the others work
 	For        time.Duration
+	Pause      time.Duration // after each pair
 	Pairs      int           // of Reserve and Commit
 	P99        time.Duration // of Reserve
-	CPU        time.Duration // of the process
+	CPU        time.Duration // of the process,
+	Memory     int64         // and its memory at the end, in bytes; 0 where that is not told
 }
 
 func TestMain(m *testing.M) {
@@ -75,6 +80,10 @@ func (w *work) do(rl *ratelimit.RateLimiter) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var all sync.WaitGroup
+	if w.Holds {
+		r, _ := rl.Reserve("m", 100, 10)
+		defer r.Cancel()
+	}
 	end, used := time.Now().Add(w.For), cpuTime()
 	for range w.Goroutines {
 		all.Go(func() {
@@ -84,6 +93,7 @@ func (w *work) do(rl *ratelimit.RateLimiter) {
 				r, _ := rl.Reserve("m", 100, 10)
 				own = append(own, time.Since(began))
 				r.Commit(90, 5)
+				time.Sleep(w.Pause)
 			}
 			mu.Lock()
 			took = append(took, own...)
@@ -91,7 +101,8 @@ func (w *work) do(rl *ratelimit.RateLimiter) {
 		})
 	}
 	all.Wait()
-	w.CPU = cpuTime() - used
+	time.Sleep(time.Until(end))
+	w.CPU, w.Memory = cpuTime()-used, residentBytes()
 	slices.Sort(took)
 	w.Pairs = len(took)
 	if w.Pairs > 0 {
@@ -104,6 +115,18 @@ func cpuTime() time.Duration {
 	var is syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &is)
 	return time.Duration(is.Utime.Nano() + is.Stime.Nano())
+}
+
+// residentBytes returns the memory of this process, or 0 where that is not told.
+func residentBytes() int64 {
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if rest, is := strings.CutPrefix(line, "VmRSS:"); is {
+			n, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
 }
 
 // BenchmarkCrowd is processes that call Reserve and Commit as fast as they can, beside calls of an
@@ -151,7 +174,7 @@ func bareRate(b *testing.B, address string, during time.Duration) float64 {
 }
 
 // crowd has processes work at the same time.
-func crowd(b *testing.B, address string, processes int, w work) []work {
+func crowd(b testing.TB, address string, processes int, w work) []work {
 	b.Helper()
 	task, err := json.Marshal(w)
 	if err != nil {

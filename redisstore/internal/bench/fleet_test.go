@@ -15,12 +15,13 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// traffic is what a server has received and sent so far, in bytes.
-type traffic struct{ received, sent float64 }
+// traffic is what a server has received and sent so far, in bytes, how many entries were added to
+// logs, its processor time in seconds, and how many clients it has.
+type traffic struct{ received, sent, entries, cpu, clients float64 }
 
-func trafficOf(b *testing.B, client *redis.Client) (is traffic) {
+func trafficOf(b testing.TB, client *redis.Client) (is traffic) {
 	b.Helper()
-	info, err := client.Info(context.Background(), "stats").Result()
+	info, err := client.Info(context.Background(), "everything").Result()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,13 +33,20 @@ func trafficOf(b *testing.B, client *redis.Client) (is traffic) {
 			is.received = n
 		case "total_net_output_bytes":
 			is.sent = n
+		case "cmdstat_xadd":
+			calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+			is.entries, _ = strconv.ParseFloat(calls, 64)
+		case "used_cpu_sys", "used_cpu_user":
+			is.cpu += n
+		case "connected_clients":
+			is.clients = n
 		}
 	}
 	return is
 }
 
 func (is traffic) since(was traffic) traffic {
-	return traffic{is.received - was.received, is.sent - was.sent}
+	return traffic{is.received - was.received, is.sent - was.sent, is.entries - was.entries, is.cpu - was.cpu, is.clients}
 }
 
 // heap returns the bytes that the program keeps.
