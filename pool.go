@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -83,30 +82,6 @@ func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 		stats.count(rl.engine.Account(counted), rl.span(), now)
 	}
 	return stats
-}
-
-// Pools returns the names of all pools, sorted. The names are those at the start of the iteration;
-// the loop's body may call any method of the limiter. Pools is safe for concurrent use.
-func (rl *RateLimiter) Pools() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		rl.shared.freshen()
-		rl.mu.Lock()
-		rl.readyLocked()
-		names := rl.engine.Catalog.PoolNames()
-		rl.mu.Unlock()
-		for _, counted := range names {
-			if name, _ := state.PoolOf(counted); !yield(name) {
-				return
-			}
-		}
-	}
-}
-
-// IterPools returns the same pools as [RateLimiter.Pools], each with its stats at the moment it is
-// reached. The loop's body may call any method of the limiter. IterPools is safe for concurrent
-// use.
-func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
-	return withStats(rl.Pools(), rl.PoolStats)
 }
 
 // PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is

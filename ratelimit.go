@@ -66,7 +66,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
-	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
@@ -259,27 +258,6 @@ func (rl *RateLimiter) Reset(model string) {
 	rl.teller.pendLocked(rl.teller.thawedLocked())
 	rl.autosave.changedNowLocked(&rl.clock)
 	rl.leaveLocked(now)
-}
-
-// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
-// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
-// most. An interval of zero or less does nothing.
-//
-// The returned function stops it, and once that has returned no prune runs; it may be called more
-// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
-func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
-	if interval <= 0 {
-		return func() {}
-	}
-	rl.mu.Lock()
-	closing := rl.closingLocked()
-	rl.mu.Unlock()
-	return chores.Every(interval, closing, func() {
-		if rl.shared == nil { // where it is not, what has expired goes with the next command, in all processes
-			rl.adoptAll()
-			rl.walk(rl.engine.Tidy)
-		}
-	})
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in

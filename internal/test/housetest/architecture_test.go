@@ -71,3 +71,15 @@ func existsIn(t *testing.T, module fs.FS, name string) bool {
 	}
 	return false
 }
+
+// TestContractFiles keeps the files of the root that its readers look for by name.
+func TestContractFiles(t *testing.T) {
+	for _, name := range []string{
+		"ratelimit.go", "quota.go", "provider.go", "prune.go", "decide.go", "persist_yaml.go", "persist_sqlite.go",
+		"migrate.go", "counttokens.go", "iter.go", "ratelimit_test.go", "bench_test.go",
+	} {
+		if _, err := os.Stat("../../../" + name); err != nil {
+			t.Error(err)
+		}
+	}
+}

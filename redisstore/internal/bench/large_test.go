@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// TestLargeLog tells how long the lock of a limiter is held while it begins a log anew that was
+// emptied, with many live charges, and how long a newcomer takes to open a log with many more. It
+// takes minutes: RATELIMIT_LONG=1 asks for it.
+func TestLargeLog(t *testing.T) {
+	if os.Getenv("RATELIMIT_LONG") == "" {
+		t.Skip("RATELIMIT_LONG is not set")
+	}
+	t.Run("emptied", func(t *testing.T) {
+		address := startServer(t)
+		client := newClient(t, address)
+		rl := newPatientLimiter(t, address, "large", 10*time.Second)
+		charge(t, rl, 300_000)
+		watch := watchLock(rl)
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		r, d := rl.Reserve("m", 1, 1) // which finds that it is gone
+		if r == nil {
+			t.Fatal(d)
+		}
+		took := time.Since(began)
+		time.Sleep(2 * time.Second)
+		t.Logf("300,000 live charges, and an emptied store: it takes %v to begin it anew, and the lock is held for at most %v", took, watch())
+		if n := newPatientLimiter(t, address, "large", 10*time.Second).Stats("m").RPM; n != 300_001 {
+			t.Errorf("the new log has %d charges", n)
+		}
+	})
+	t.Run("opened", func(t *testing.T) {
+		address := startServer(t)
+		rl := newPatientLimiter(t, address, "large", 10*time.Second)
+		charge(t, rl, 2_000_000)
+		live := rl.Stats("m").RPM
+		rl.Close()
+		rl = nil
+		before := heap()
+		began := time.Now()
+		other := newPatientLimiter(t, address, "large", 10*time.Second)
+		took := time.Since(began)
+		t.Logf("%d live charges: a new process opens in %v, its heap is %.0f MB then", live, took, (heap()-before)/1e6)
+		runtime.KeepAlive(other)
+	})
+}
+
+// charge records requests, as fast as it can.
+func charge(t *testing.T, rl *ratelimit.RateLimiter, requests int) {
+	t.Helper()
+	const together = 1000
+	began := time.Now()
+	var all sync.WaitGroup
+	for range together {
+		all.Go(func() {
+			for range requests / together {
+				rl.RecordUsage("m", 100, 10)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d charges took %v", requests, time.Since(began))
+}
+
+// watchLock asks for what is answered under the lock, and returns a function that ends it and says
+// how long the longest answer took.
+func watchLock(rl *ratelimit.RateLimiter) (longest func() time.Duration) {
+	var stop atomic.Bool
+	most := make(chan time.Duration)
+	go func() {
+		var is time.Duration
+		for !stop.Load() {
+			began := time.Now()
+			rl.QuotaFor("m")
+			is = max(is, time.Since(began))
+			time.Sleep(100 * time.Microsecond)
+		}
+		most <- is
+	}()
+	return func() time.Duration {
+		stop.Store(true)
+		return <-most
+	}
+}
