@@ -258,13 +258,14 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Rese
 // enterAllLocked is enterLocked for requests that were made together.
 func (rl *RateLimiter) enterAllLocked(reqs []Request) (now account.Now, asked []engine.Request) {
 	now = rl.nowLocked()
+	for i := range reqs {
+		rl.adoptLocked(reqs[i].Model, now)
+	}
 	asked = make([]engine.Request, len(reqs))
 	for i := range reqs {
-		_, asked[i].Target = rl.enterLocked(reqs[i].Model)
+		model := reqs[i].Model
+		asked[i].Target = rl.engine.Resolve(rl.nameRLocked(model), model)
 		rl.askForRLocked(&asked[i], &reqs[i])
-	}
-	for i := range asked { // what was resolved first may be another account by now
-		asked[i].Target = rl.engine.Resolve(asked[i].Counted, asked[i].Asked)
 	}
 	return now, asked
 }

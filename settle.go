@@ -102,7 +102,7 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 		return nil
 	}
 	r.call = nil
-	rl.adoptChargedLocked(c)
+	rl.adoptChargedLocked(c, now)
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)
 	if how != account.Committed || used != c.Tokens || cost != c.Most {
@@ -147,7 +147,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		rl.shared.putLocked(engine.Arrive{ID: c.ID, At: now.Instant - age})
 		return
 	}
-	rl.adoptChargedLocked(c)
+	rl.adoptChargedLocked(c, now)
 	rl.engine.Arrive(c, now.Instant-age, now)
 	rl.autosave.changedLocked(now.Instant)
 	rl.leaveLocked(now)

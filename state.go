@@ -213,10 +213,10 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 
 // adoptChargedLocked has the engine know what the program has changed by hand of what a call has
 // charged.
-func (rl *RateLimiter) adoptChargedLocked(c *account.Call) {
+func (rl *RateLimiter) adoptChargedLocked(c *account.Call, now account.Now) {
 	for i := range c.Charges {
 		if a := c.Charges[i].Account(); a != nil && a.IsShown() && !a.Mirrors() {
-			rl.adoptStatsLocked(a.Name, rl.nowLocked())
+			rl.adoptStatsLocked(a.Name, now)
 		}
 	}
 }
