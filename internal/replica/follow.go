@@ -179,7 +179,7 @@ func (r *Replica) apply(entries []store.Entry) bool {
 		}
 		r.at = e.At
 		r.digests.add(r.at.Seq, r.state.Digest())
-		r.volume += len(e.Command) + entrySize
+		r.volume += int64(len(e.Command) + entrySize)
 	}
 	r.options.Lock.Unlock()
 	r.finish(results)

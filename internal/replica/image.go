@@ -37,7 +37,7 @@ func (r *Replica) saveImage(due func(time.Time) bool) {
 		return
 	}
 	turns := r.turns()
-	if r.volume+r.kept < enough+enough/4*turns || !due(r.imageAt.Add(imageAgain+time.Duration(turns)*stagger)) {
+	if r.volume+r.kept < enough+enough/4*int64(turns) || !due(r.imageAt.Add(imageAgain+time.Duration(turns)*stagger)) {
 		return
 	}
 	r.saving = true
@@ -63,7 +63,7 @@ func (r *Replica) saveImage(due func(time.Time) bool) {
 }
 
 // usualVolume is how many bytes of entries there are between two images.
-func (r *Replica) usualVolume() int { return max(leastVolume, volumeOfImage*r.image.Size) }
+func (r *Replica) usualVolume() int64 { return max(leastVolume, volumeOfImage*int64(r.image.Size)) }
 
 // takeImage returns the image of where this process stands.
 func (r *Replica) takeImage() store.Image {

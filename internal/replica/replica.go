@@ -115,8 +115,8 @@ type Replica struct {
 	one      result         // of the entry that is being applied,
 	results  []result       // and of those before it that concern this process
 	settled  engine.Charged // see settledBy
-	volume   int            // bytes of the entries since the last image,
-	kept     int            // and between that and the one before
+	volume   int64          // bytes of the entries since the last image,
+	kept     int64          // and between that and the one before
 	saving   bool           // an image is being made
 	image    fleet.Saved    // the last, as far as this process knows,
 	imageBy  int64          // and who has saved it,
