@@ -116,6 +116,19 @@ type Enter struct {
 	Patient  int64 // the instant until which the first option stands alone; 0 for none
 	OnlyRoom bool  // it makes no calls, and only waits for room
 	Options  [][]Want
+	Places   []Place // of the options behind the first; nil where all have the place of By
+}
+
+// Place is where an option stands in line.
+type Place struct{ Class, Flow string }
+
+// ByOf returns by what an option asks.
+func (c *Enter) ByOf(option int) By {
+	by := c.By
+	if option > 0 && c.Places != nil {
+		by.Class, by.Flow = c.Places[option-1].Class, c.Places[option-1].Flow
+	}
+	return by
 }
 
 // Append appends the command.
@@ -125,6 +138,10 @@ func (c Enter) Append(to []byte) []byte {
 	to = wire.AppendUint(wire.AppendBool(to, c.OnlyRoom), uint64(len(c.Options)))
 	for _, wants := range c.Options {
 		to = appendWants(to, wants)
+	}
+	to = wire.AppendUint(to, uint64(len(c.Places)))
+	for _, is := range c.Places {
+		to = wire.AppendString(wire.AppendString(to, is.Class), is.Flow)
 	}
 	return to
 }
@@ -143,6 +160,15 @@ func readEnter(r *wire.Reader) Command {
 			r.Fail("too many requests")
 		}
 	}
+	if n := r.Count(mostOptions, 2); n > 0 {
+		c.Places = make([]Place, n)
+		for i := range c.Places {
+			c.Places[i] = Place{Class: readString(r), Flow: readString(r)}
+		}
+		if n != len(c.Options)-1 {
+			r.Fail("places of other options")
+		}
+	}
 	return c
 }
 
@@ -152,7 +178,7 @@ func (c Enter) apply(e *Engine, id account.ID, now account.Now) (o Outcome) {
 	c.By.ID = id
 	for i, wants := range c.Options {
 		most = max(most, len(wants))
-		options[i] = Option{By: c.By, Requests: e.requests(nil, wants)}
+		options[i] = Option{By: c.ByOf(i), Requests: e.requests(nil, wants)}
 	}
 	if o.Ignored = most == 0 || e.isKnown(id, most); o.Ignored {
 		return o

@@ -145,11 +145,12 @@ func (r *Replica) serveAlone(a *ask, c *engine.Enter) {
 	}
 	c.By.ID = end.ID
 	for i, wants := range c.Options {
+		by := c.ByOf(i)
 		var v verdict.Verdict
 		if c.OnlyRoom {
-			_, v = r.judgeAlone(&c.By, wants, r.clock.now())
+			_, v = r.judgeAlone(&by, wants, r.clock.now())
 		} else {
-			v, end.Calls = r.takeAlone(&c.By, wants)
+			v, end.Calls = r.takeAlone(&by, wants)
 		}
 		if v.Allowed {
 			end.Served, end.Verdict = i, v
