@@ -30,6 +30,9 @@ func TestFound(t *testing.T) {
 			}, placeless,
 		},
 		{"a limiter that opens a file anew keeps the minute for its margin", reopened, opensAnew},
+		{"a look frees no place of a model with a call in a slot", ratelimit.Config{
+			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPD: 30, MaxInFlight: 2}}, LeaseTTL: 48 * time.Hour,
+		}, keepsItsPlace},
 		{"a report on two pools is noted before those that wait for one go", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {}},
 			Pools: map[string]ratelimit.Pool{
@@ -130,4 +133,20 @@ func reportsOnTwo(t *testing.T, h *house) {
 		t.Errorf("others use %d tokens, want 60", is)
 	}
 	<-done
+}
+
+func keepsItsPlace(t *testing.T, h *house) {
+	r, d := h.rl.Reserve("one", 1, 1)
+	if r == nil {
+		t.Fatal(d)
+	}
+	time.Sleep(25 * time.Hour)
+	h.rl.Stats("one")
+	if d := h.rl.Decide("another", 1); d.Code != ratelimit.DecisionTooManyModels {
+		t.Errorf("another model is decided on with %+v", d)
+	}
+	r.Cancel()
+	if d := h.rl.Decide("another", 1); !d.Allowed {
+		t.Errorf("after the end of the call another model is decided on with %+v", d)
+	}
 }
