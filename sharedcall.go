@@ -318,7 +318,7 @@ func (s *shared) enter(ctx context.Context, by *caller, w *waiter) (c engine.Ent
 	for i := range options {
 		c.Options = append(c.Options, appendWants(nil, options[i].Requests))
 		if i > 0 {
-			c.Places = append(c.Places, engine.Place{Class: options[i].By.Class, Flow: options[i].By.Flow})
+			c.Others = append(c.Others, engine.InLine{Class: options[i].By.Class, Flow: options[i].By.Flow})
 		}
 	}
 	return c, options, rl.closed

@@ -116,17 +116,17 @@ type Enter struct {
 	Patient  int64 // the instant until which the first option stands alone; 0 for none
 	OnlyRoom bool  // it makes no calls, and only waits for room
 	Options  [][]Want
-	Places   []Place // of the options behind the first; nil where all have the place of By
+	Others   []InLine // where the options behind the first stand; nil where By says it for all
 }
 
-// Place is where an option stands in line.
-type Place struct{ Class, Flow string }
+// InLine is where an option stands in line.
+type InLine struct{ Class, Flow string }
 
 // ByOf returns by what an option asks.
 func (c *Enter) ByOf(option int) By {
 	by := c.By
-	if option > 0 && c.Places != nil {
-		by.Class, by.Flow = c.Places[option-1].Class, c.Places[option-1].Flow
+	if option > 0 && c.Others != nil {
+		by.Class, by.Flow = c.Others[option-1].Class, c.Others[option-1].Flow
 	}
 	return by
 }
@@ -139,8 +139,8 @@ func (c Enter) Append(to []byte) []byte {
 	for _, wants := range c.Options {
 		to = appendWants(to, wants)
 	}
-	to = wire.AppendUint(to, uint64(len(c.Places)))
-	for _, is := range c.Places {
+	to = wire.AppendUint(to, uint64(len(c.Others)))
+	for _, is := range c.Others {
 		to = wire.AppendString(wire.AppendString(to, is.Class), is.Flow)
 	}
 	return to
@@ -161,12 +161,12 @@ func readEnter(r *wire.Reader) Command {
 		}
 	}
 	if n := r.Count(mostOptions, 2); n > 0 {
-		c.Places = make([]Place, n)
-		for i := range c.Places {
-			c.Places[i] = Place{Class: readString(r), Flow: readString(r)}
+		c.Others = make([]InLine, n)
+		for i := range c.Others {
+			c.Others[i] = InLine{Class: readString(r), Flow: readString(r)}
 		}
 		if n != len(c.Options)-1 {
-			r.Fail("places of other options")
+			r.Fail("another number of options")
 		}
 	}
 	return c

@@ -97,11 +97,15 @@ func (e *Engine) makePlace(now account.Now) bool {
 	return false
 }
 
+// keepsPlace reports whether a model keeps its place whatever of its usage expires: somebody waits
+// for it, or a call of it is in flight where these are limited.
+func keepsPlace(a *account.Account) bool { return a.Waiting > 0 || a.InFlight > 0 && a.LimitsSlots() }
+
 // isIdle reports whether a model does not need its usage: nothing of it counts to the minute, to a
 // limit of the day or to one that few have, nobody waits for it, and no call of it is in flight
 // where these are limited.
 func (e *Engine) isIdle(a *account.Account, now account.Now) bool {
-	if a.Waiting > 0 || a.InFlight > 0 && a.LimitsSlots() || !a.Window.IsEmpty(now.Instant-e.span) {
+	if keepsPlace(a) || !a.Window.IsEmpty(now.Instant-e.span) {
 		return false
 	}
 	requests, tokens, _ := a.DayUsed(now.Wall)

@@ -47,8 +47,7 @@ func (e *Engine) hasRoom(k kind, now account.Now) bool {
 // Tidy drops what has expired of an account, which decides nothing.
 func (e *Engine) Tidy(a *account.Account, now account.Now) {
 	a.Refresh(now, e.span)
-	holds := a.Waiting > 0 || a.InFlight > 0 && a.LimitsSlots() // its place, if it has one
-	if a.IsShown() && a.IsIdle(now, e.span) && !a.Owes(now.Instant) && (!holds || e.Catalog.IsListed(a.Name)) {
+	if a.IsShown() && a.IsIdle(now, e.span) && !a.Owes(now.Instant) && (!keepsPlace(a) || e.Catalog.IsListed(a.Name)) {
 		e.hide(a, false)
 	}
 	if a.CoolUntil <= now.Wall {

@@ -14,11 +14,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store/memlog"
 )
 
-// BenchmarkPair is Admit and Settle by 1,000 goroutines of one process, over a store that is
-// 100 µs away.
-func BenchmarkPair(b *testing.B) {
-	s := memlog.New(memlog.Faults{Latency: 100 * time.Microsecond})
-	log, err := s.Open(b.Context(), store.Options{Process: 1})
+// benched returns a process with a quota for "m", over a store of its own.
+func benched(b *testing.B, faults memlog.Faults, q state.Quota) *Replica {
+	b.Helper()
+	log, err := memlog.New(faults).Open(b.Context(), store.Options{Process: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -26,8 +25,15 @@ func BenchmarkPair(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer r.Close(context.Background())
-	r.Do(b.Context(), engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1 << 30}})
+	b.Cleanup(func() { r.Close(context.Background()) })
+	r.Do(b.Context(), engine.SetQuota{Counted: "m", Quota: q})
+	return r
+}
+
+// BenchmarkPair is Admit and Settle by 1,000 goroutines of one process, over a store that is
+// 100 µs away.
+func BenchmarkPair(b *testing.B) {
+	r := benched(b, memlog.Faults{Latency: 100 * time.Microsecond}, state.Quota{MaxRPM: 1 << 30})
 	b.ReportAllocs()
 	b.SetParallelism(500)
 	b.ResetTimer()
@@ -46,17 +52,7 @@ func BenchmarkPair(b *testing.B) {
 // BenchmarkHear is what a pair of another process costs: an Admit and a Settle, heard in pages.
 func BenchmarkHear(b *testing.B) {
 	const page = 500
-	s := memlog.New(memlog.Faults{})
-	log, err := s.Open(b.Context(), store.Options{Process: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	r, err := Open(b.Context(), Options{Log: log, Process: 1, Lock: new(sync.Mutex)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer r.Close(context.Background())
-	r.Do(b.Context(), engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1 << 30, MaxInFlight: 1 << 20}})
+	r := benched(b, memlog.Faults{}, state.Quota{MaxRPM: 1 << 30, MaxInFlight: 1 << 20})
 	r.mu.Lock() // so that nothing else happens
 	defer r.mu.Unlock()
 	next := func(n int64, c fleet.Command) store.Entry {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,9 +14,7 @@ import (
 // emptied, with many live charges, and how long a newcomer takes to open a log with many more. It
 // takes minutes: RATELIMIT_LONG=1 asks for it.
 func TestLargeLog(t *testing.T) {
-	if os.Getenv("RATELIMIT_LONG") == "" {
-		t.Skip("RATELIMIT_LONG is not set")
-	}
+	needLong(t)
 	t.Run("emptied", func(t *testing.T) {
 		address := startServer(t)
 		client := newClient(t, address)

@@ -1,22 +1,18 @@
 package bench
 
 import (
-	"os"
 	"runtime"
 	"testing"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/redisstore"
 )
 
 // TestProcesses tells what each of 50 processes costs that share a quota, and what each of many
 // limiters of one process costs that have a call open, of which all hear that they live. It takes
 // minutes: RATELIMIT_LONG=1 asks for it.
 func TestProcesses(t *testing.T) {
-	if os.Getenv("RATELIMIT_LONG") == "" {
-		t.Skip("RATELIMIT_LONG is not set")
-	}
+	needLong(t)
 	const span = 20 * time.Second
 	for _, tt := range []struct {
 		name string
@@ -56,7 +52,7 @@ func TestProcesses(t *testing.T) {
 		var all []*ratelimit.RateLimiter
 		var held []*ratelimit.Reservation
 		for range tt.n {
-			rl := newLeasing(t, address, tt.lease)
+			rl := newLeasingLimiter(t, address, "open", 10*time.Second, tt.lease)
 			r, _ := rl.Reserve("m", 100, 10)
 			all, held = append(all, rl), append(held, r)
 		}
@@ -72,21 +68,6 @@ func TestProcesses(t *testing.T) {
 		}
 		runtime.KeepAlive(all)
 	}
-}
-
-// newLeasing returns a limiter with a LeaseTTL.
-func newLeasing(t *testing.T, address string, lease time.Duration) *ratelimit.RateLimiter {
-	t.Helper()
-	store, err := redisstore.New(t.Context(), newClient(t, address), redisstore.Options{Prefix: "open", Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Store: store, Quotas: quotas, LeaseTTL: lease, OnError: func(err error) { t.Log(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl
 }
 
 // tell logs the traffic of n limiters in a span of time.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,14 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/redisstore"
 )
+
+// needLong skips a test that takes minutes, unless RATELIMIT_LONG=1 asks for it.
+func needLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv("RATELIMIT_LONG") == "" {
+		t.Skip("RATELIMIT_LONG is not set")
+	}
+}
 
 // startServer starts a redis-server for the benchmark, and returns its address.
 func startServer(b testing.TB) (address string) {
@@ -64,11 +73,19 @@ func newLimiter(b testing.TB, address, prefix string) *ratelimit.RateLimiter {
 // newPatientLimiter is newLimiter with an Options.Timeout.
 func newPatientLimiter(b testing.TB, address, prefix string, timeout time.Duration) *ratelimit.RateLimiter {
 	b.Helper()
+	return newLeasingLimiter(b, address, prefix, timeout, 0)
+}
+
+// newLeasingLimiter is newPatientLimiter with a Config.LeaseTTL.
+func newLeasingLimiter(b testing.TB, address, prefix string, timeout, lease time.Duration) *ratelimit.RateLimiter {
+	b.Helper()
 	store, err := redisstore.New(b.Context(), newClient(b, address), redisstore.Options{Prefix: prefix, Timeout: timeout})
 	if err != nil {
 		b.Fatal(err)
 	}
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Store: store, Quotas: quotas, OnError: func(err error) { errors.Add(1); b.Log(err) }})
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Store: store, Quotas: quotas, LeaseTTL: lease, OnError: func(err error) { errors.Add(1); b.Log(err) },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
