@@ -78,19 +78,7 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 			t.Run(fmt.Sprintf("fail closed %t, written %t", failClosed, written), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					fake, w := fakestore.New(), witnessOf(t)
-					var fails atomic.Bool
-					fail := func(int64) error {
-						if fails.Load() {
-							fake.Fail(errors.New("made up"))
-							return errors.New("made up")
-						}
-						return nil
-					}
-					if written {
-						fake.After = fail
-					} else {
-						fake.Before = fail
-					}
+					fails := failsAtWrite(fake, written)
 					rl := overStore(t, fake, ratelimit.Config{
 						Events: w, FailClosed: failClosed, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
 					})
@@ -121,6 +109,7 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 					first.Commit(3, 3)
 					w.wantOpen(open - 1)
 					fails.Store(false)
+					synctest.Wait() // a write under way may still have the store fail
 					fake.Fail(nil)
 					for rl.Err() != nil {
 						rl.Persist()

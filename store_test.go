@@ -127,22 +127,11 @@ func TestStoreShareGrows(t *testing.T) {
 func TestStoreFailClosed(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			fake, fails := fakestore.New(), false
-			fail := func(int64) error {
-				if fails {
-					fake.Fail(errors.New("made up"))
-					return errors.New("made up")
-				}
-				return nil
-			}
-			if written {
-				fake.After = fail
-			} else {
-				fake.Before = fail
-			}
+			fake := fakestore.New()
+			fails := failsAtWrite(fake, written)
 			cfg := ratelimit.Config{FailClosed: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}}
 			rl, other := overStore(t, fake, cfg), overStore(t, fake, cfg)
-			fails = true
+			fails.Store(true)
 			for range 2 {
 				if r, d := rl.Reserve("m", 5, 5); r != nil || d.Code != ratelimit.DecisionStoreError {
 					t.Errorf("Reserve says %+v", d)
@@ -151,7 +140,8 @@ func TestStoreFailClosed(t *testing.T) {
 			if rs, d := rl.ReserveAll(ratelimit.Request{Model: "m"}); rs != nil || d.Code != ratelimit.DecisionStoreError {
 				t.Errorf("ReserveAll says %+v", d)
 			}
-			fails = false
+			fails.Store(false)
+			synctest.Wait() // a write under way may still have the store fail
 			fake.Fail(nil)
 			for _, rl := range []*ratelimit.RateLimiter{rl, other} {
 				for rl.Err() != nil {

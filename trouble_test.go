@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
@@ -31,4 +32,29 @@ func makeTrouble(seed int, fake *fakestore.Fake) (failures func() int) {
 		defer mu.Unlock()
 		return made
 	}
+}
+
+// failsAtWrite has a store be away from the next write on once the switch that it returns is true.
+// Where written is set, the store has that write, and nobody hears of it.
+func failsAtWrite(fake *fakestore.Fake, written bool) *atomic.Bool {
+	var fails atomic.Bool
+	err := errors.New("made up")
+	fake.Before = func(int64) error {
+		if !fails.Load() {
+			return nil
+		}
+		fake.Fail(err)
+		if written {
+			return nil
+		}
+		return err
+	}
+	fake.After = func(int64) error {
+		if fails.Load() {
+			return err
+		}
+		return nil
+	}
+	fake.AfterRead = fake.After // for those under way, too
+	return &fails
 }

@@ -16,8 +16,9 @@ type Fake struct {
 	*memlog.Store
 
 	// Before and After, where they are set, are called by an Append before it writes, and after it
-	// has, without a lock: they may wait, or fail the Append. They are set before the fake is used.
-	Before, After func(process int64) error
+	// has, without a lock: they may wait, or fail the Append. AfterRead may fail a Read that has
+	// its news. They are set before the fake is used.
+	Before, After, AfterRead func(process int64) error
 	// These are traits: see store.Traits. They are set before the fake is used.
 	Timeout, Contact time.Duration
 	Steady           bool
@@ -87,7 +88,13 @@ func (l *log) Read(ctx context.Context, after store.Position, wait, gather time.
 	if err := l.f.failure(); err != nil {
 		return store.News{}, err
 	}
-	return l.Log.Read(ctx, after, wait, gather)
+	news, err := l.Log.Read(ctx, after, wait, gather)
+	if err == nil && l.f.AfterRead != nil {
+		if err := l.f.AfterRead(l.process); err != nil {
+			return store.News{}, err
+		}
+	}
+	return news, err
 }
 
 // Load implements store.Log.
