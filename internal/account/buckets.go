@@ -126,6 +126,16 @@ func (b *buckets) Opens(u unit, n int, instant int64) time.Duration {
 // Empty returns the instant at which the bucket of a unit is empty, if nothing is added.
 func (b *buckets) Empty(u unit) int64 { return int64(b.buckets[u].Empty()) }
 
+// DrainsIn returns how long it takes until all buckets are empty, if nothing is added.
+func (b *buckets) DrainsIn(instant int64) (longest int64) {
+	for u := range unitCount {
+		if b.quota.PerMinute[u] > 0 {
+			longest = max(longest, b.Empty(u)-instant)
+		}
+	}
+	return longest
+}
+
 // Admit reports whether so many requests and tokens may start now.
 func (b *buckets) Admit(requests int, c tokens.Count, instant int64) bool {
 	if b.Opens(unitRequests, requests, instant) > 0 {

@@ -61,8 +61,11 @@ func (a *Account) Bind(zone *Zone, now Now) {
 }
 
 // Lasts returns how long the limits that few accounts have need the usage of the account: see
-// Extra.
+// Extra. A bucket that was filled may last longer than the charges of the minute.
 func (a *Account) Lasts(now Now) (longest int64) {
+	if a.pace != nil {
+		longest = a.pace.DrainsIn(now.Instant)
+	}
 	for _, x := range a.Extras {
 		longest = max(longest, x.Lasts(now))
 	}
