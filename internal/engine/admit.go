@@ -36,7 +36,7 @@ type Request struct {
 // changes nothing.
 func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) bool {
 	a, cut := t.Account, now.Instant-span
-	if len(e.withheld) > 0 || a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.Listed && !a.IsShown() && e.places.len >= e.places.most {
+	if len(e.withheld) > 0 || a.Waiting > 0 || c.Input < 0 || c.Output < 0 || !a.Listed && e.places.areFullFor(a) {
 		return false
 	}
 	passes, _ := verdict.Admits(a, c, cut, now)
@@ -144,19 +144,22 @@ func (e *Engine) findPlaces(items []verdict.Item, reqs []Request, now account.No
 		return
 	}
 	var beside []*account.Account
-	needed := 0
+	needed, back := 0, 0
 	for i := range items {
-		beside = append(beside, items[i].Account)
-		if e.isNewcomer(&items[i], reqs) {
+		a := items[i].Account
+		if beside = append(beside, a); e.isNewcomer(&items[i], reqs, now) {
 			needed++
+		}
+		if a.IsShown() && e.needsPlace(a, now) {
+			back++
 		}
 	}
 	if needed == 0 {
 		return
 	}
-	free := e.freePlaces(needed, beside, now)
+	free := e.freePlaces(needed, back, beside, now)
 	for i := range items {
-		if !e.isNewcomer(&items[i], reqs) {
+		if !e.isNewcomer(&items[i], reqs, now) {
 			continue
 		}
 		if free--; free < 0 {
@@ -166,11 +169,11 @@ func (e *Engine) findPlaces(items []verdict.Item, reqs []Request, now account.No
 }
 
 // isNewcomer reports whether the model of an item is limited and needs a place.
-func (e *Engine) isNewcomer(i *verdict.Item, reqs []Request) bool {
+func (e *Engine) isNewcomer(i *verdict.Item, reqs []Request, now account.Now) bool {
 	if i.Account.Has(account.Unknown | account.Unlimited) {
 		return false
 	}
-	return e.needsPlace(&reqs[i.Request].Target)
+	return e.needsPlace(reqs[i.Request].Account, now)
 }
 
 // bound refuses more models than ever find a place together.
@@ -213,7 +216,7 @@ func (e *Engine) Admit(into []*account.Call, by *By, reqs []Request, now account
 // can say then.
 func (e *Engine) AdmitOne(by *By, r *Request, now account.Now) *account.Call {
 	now = e.begin(now, by.Span)
-	reserves := e.hasReserve(by.Class)
+	reserves := e.HasReserve(by.Class)
 	if reserves && r.Account.Listed {
 		e.own(&r.Target)
 	}
@@ -237,7 +240,7 @@ func (e *Engine) Items() []verdict.Item { return e.items }
 
 // see notes that a class with a reserve asks, and brings the accounts in order.
 func (e *Engine) see(class string, reqs []Request, now account.Now) {
-	reserves := e.hasReserve(class)
+	reserves := e.HasReserve(class)
 	for i := range reqs {
 		if reserves && reqs[i].Account.Listed {
 			e.own(&reqs[i].Target)
@@ -251,13 +254,14 @@ func (e *Engine) see(class string, reqs []Request, now account.Now) {
 
 func (e *Engine) seeOne(a *account.Account, class string, reserves bool, now account.Now) {
 	a.Refresh(now, e.span)
-	if reserves && a.Name != "" {
+	if reserves && e.keepsUse(a, now) {
 		u := a.NeedUse(class)
 		u.SeenAt = max(u.SeenAt, now.Instant, 1)
 	}
 }
 
-func (e *Engine) hasReserve(class string) bool {
+// HasReserve reports whether room is kept for a class for as long as its calls ask.
+func (e *Engine) HasReserve(class string) bool {
 	for i := range e.reserves {
 		if e.reserves[i].Class == class {
 			return true
@@ -266,20 +270,18 @@ func (e *Engine) hasReserve(class string) bool {
 	return false
 }
 
-// charge charges requests that pass. Those whose models have usage go first, so that none of these
-// is idle when another one needs a place.
+// charge charges requests that pass. Those go first whose models keep their places, so that none of
+// these is idle when another one needs a place, and then those that are limited.
 func (e *Engine) charge(into []*account.Call, by *By, reqs []Request, now account.Now) []*account.Call {
 	from := len(into)
 	into = slices.Grow(into, len(reqs))[:from+len(reqs)]
 	clear(into[from:])
-	for i := range reqs {
-		if reqs[i].Account.IsShown() {
-			into[from+i] = e.chargeOne(by, int32(i), &reqs[i], now)
-		}
-	}
-	for i := range reqs {
-		if into[from+i] == nil {
-			into[from+i] = e.chargeOne(by, int32(i), &reqs[i], now)
+	for turn := range 3 {
+		for i := range reqs {
+			a := reqs[i].Account
+			if into[from+i] == nil && (turn == 2 || turn == 1 && !a.Has(account.Unknown|account.Unlimited) || !e.needsPlace(a, now)) {
+				into[from+i] = e.chargeOne(by, int32(i), &reqs[i], now)
+			}
 		}
 	}
 	return into
@@ -315,7 +317,7 @@ func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) 
 	if c.Most != 0 {
 		payer = e.payer(a, c.Most, now)
 	}
-	if e.hasReserve(c.Class) { // the account may be new
+	if e.HasReserve(c.Class) { // the account may be new
 		u := a.NeedUse(c.Class)
 		u.SeenAt = max(u.SeenAt, now.Instant, 1)
 	}
@@ -334,12 +336,19 @@ func (e *Engine) toCharge(t *Target, now account.Now) *account.Account {
 		return e.own(t)
 	}
 	if !a.IsShown() {
-		if a = e.accounts[t.Counted]; a == nil || !a.IsShown() {
-			if !e.makePlace(now) {
-				return nil
-			}
-			a = e.need(t.Counted)
+		a = e.accounts[t.Counted]
+	}
+	if a == nil || e.needsPlace(a, now) {
+		if a != nil {
+			e.places.remove(a)
 		}
+		if !e.makePlace(now) {
+			if a != nil {
+				e.hide(a, true)
+			}
+			return nil
+		}
+		a = e.need(t.Counted)
 	}
 	e.places.use(a)
 	return a

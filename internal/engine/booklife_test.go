@@ -228,6 +228,7 @@ func (l *bookLife) happens() {
 	for i := 0; i < len(l.calls); i++ {
 		if c := l.calls[i]; c.expires != 0 && c.expires <= l.now.Instant {
 			l.say("%s expires", c.asked)
+			l.tidy(c)
 			for _, charge := range c.charges {
 				charge.expire(l.now)
 			}
@@ -358,6 +359,9 @@ func (l *bookLife) setQuota(name string, q state.Quota) {
 	l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(name, q) }, l.now)
 	l.quotas[name] = q
 	for _, b := range l.books {
+		if !b.listed && !b.pool && strings.Contains(name, "*") && l.isEmpty(b) {
+			b.reset(l.now.Wall)
+		}
 		l.cover(b)
 	}
 	l.follow()

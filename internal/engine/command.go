@@ -44,6 +44,7 @@ const (
 	kindSetMaxModels
 	kindAdvance
 	kindCharged
+	kindReprice
 	kindEnd
 )
 
@@ -55,6 +56,7 @@ var readers = [kindEnd]func(*wire.Reader) Command{
 	kindLearn: readLearn, kindForgetLearned: readForgetLearned, kindSetPool: readSetPool,
 	kindRemovePool: readRemovePool, kindLoaded: readLoaded, kindSetClasses: readSetClasses,
 	kindSetMaxModels: readSetMaxModels, kindAdvance: readAdvance, kindCharged: readCharged,
+	kindReprice: readReprice,
 }
 
 // Decode reads the bytes of one command. It accepts only what Append writes for a command whose
@@ -98,6 +100,9 @@ func (d *Decoder) Read(r *wire.Reader) (Command, error) {
 // changes nothing but the moment, as does one whose own calls are there already.
 func (e *Engine) Apply(now account.Now, process, n int64, c Command) Outcome {
 	now = account.Now{Instant: clampTime(now.Instant), Wall: clampTime(now.Wall)}
+	if is, tells := c.(Bounds); tells {
+		is.apply(e, account.ID{}, now) // what is due happens in the day and the month that it tells
+	}
 	now = e.begin(now, 0)
 	e.told.forget(now.Instant - 2*e.span)
 	o := c.apply(e, account.ID{Process: process, N: n}, now)

@@ -82,7 +82,7 @@ func (e *Engine) chargePast(c *Charged, now account.Now) *account.Call {
 	charge := func(a *account.Account) {
 		a.Refresh(now, e.span)
 		payer, wasShown := e.payer(a, c.Most, now), a.IsShown()
-		if e.hasReserve(c.Class) {
+		if e.HasReserve(c.Class) {
 			u := a.NeedUse(c.Class)
 			u.SeenAt = max(u.SeenAt, at, 1)
 		}

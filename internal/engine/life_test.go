@@ -169,6 +169,10 @@ func (l *life) command() engine.Command {
 	case 40, 41, 42:
 		if len(l.waiters) > 0 {
 			w := pick(l, l.waiters)
+			if l.IntN(3) == 0 {
+				price := func() engine.Price { return engine.Price{Most: money.Amount(l.Int64N(3e5)), Known: l.IntN(8) > 0} }
+				return engine.Reprice{N: w.N, Prices: []engine.Price{price(), price()}}
+			}
 			return engine.Leave{Process: w.Process, N: w.N, Places: 3}
 		}
 	case 43, 44, 45, 46:

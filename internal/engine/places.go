@@ -33,6 +33,11 @@ func (p *places) use(a *account.Account) {
 	p.last = a
 }
 
+// areFullFor reports whether a model without a quota of its own may have to find a place.
+func (p *places) areFullFor(a *account.Account) bool {
+	return p.len > p.most || p.len == p.most && !a.IsShown()
+}
+
 func (p *places) holds(a *account.Account) bool { return a.Place.Prev != nil || p.first == a }
 
 // remove takes a model out, if it is there.
@@ -54,14 +59,23 @@ func (p *places) remove(a *account.Account) {
 	a.Place.Prev, a.Place.Next = nil, nil
 }
 
-// needsPlace reports whether a model needs a place for its first charge.
-func (e *Engine) needsPlace(t *Target) bool {
-	return !t.Account.IsShown() && !t.Account.Listed
+// needsPlace reports whether a model has to find a place for its next charge: also one that has a
+// place of which nothing is to be kept. Where more models have lost their quotas than there were
+// places, an idle one does not keep its own either.
+func (e *Engine) needsPlace(a *account.Account, now account.Now) bool {
+	return !a.Listed && (!a.IsShown() || e.isEmpty(a, now) || e.places.len > e.places.most && e.isIdle(a, now))
 }
 
-// freePlaces returns how many of n places there are, for models beside those of a batch.
-func (e *Engine) freePlaces(n int, beside []*account.Account, now account.Now) int {
-	free := max(e.places.most-e.places.len, 0)
+// isEmpty reports whether nothing of a model without a quota of its own is to be kept.
+func (e *Engine) isEmpty(a *account.Account, now account.Now) bool {
+	return !keepsPlace(a) && a.IsIdle(now, e.span) && !a.Owes(now.Instant)
+}
+
+// freePlaces returns how many of n places there are, for models beside those of a batch, of which
+// some give back the places that they have. It is less than 0 where more models have lost their
+// quotas than there were places.
+func (e *Engine) freePlaces(n, back int, beside []*account.Account, now account.Now) int {
+	free := e.places.most - e.places.len + back
 	looks := 0
 	for a := e.places.first; a != nil && free < n && looks < mostLooks; a = a.Place.Next {
 		looks++
@@ -83,18 +97,27 @@ func contains(all []*account.Account, a *account.Account) bool {
 
 // makePlace makes a place for one model. It reports whether there is one.
 func (e *Engine) makePlace(now account.Now) bool {
-	if e.places.len < e.places.most {
-		return true
-	}
+	e.evict(e.places.most-1, now)
+	return e.places.len < e.places.most
+}
+
+// evict forgets idle models until there are no more than so many: those of which nothing is to be
+// forgotten, and then those that were used least recently.
+func (e *Engine) evict(most int, now account.Now) {
+	e.evictIf(most, now, func(a *account.Account) bool { return e.isEmpty(a, now) && !a.Found.HasBegun() })
+	e.evictIf(most, now, func(a *account.Account) bool { return e.isIdle(a, now) })
+}
+
+func (e *Engine) evictIf(most int, now account.Now, may func(*account.Account) bool) {
 	looks := 0
-	for a := e.places.first; a != nil && looks < mostLooks; a = a.Place.Next {
-		if looks++; e.isIdle(a, now) {
+	for a := e.places.first; a != nil && e.places.len > most && looks < mostLooks; looks++ {
+		next := a.Place.Next
+		if may(a) {
 			e.hide(a, true)
 			e.drop(a, now)
-			return true
 		}
+		a = next
 	}
-	return false
 }
 
 // keepsPlace reports whether a model keeps its place whatever of its usage expires: somebody waits

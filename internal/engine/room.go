@@ -47,8 +47,9 @@ func (e *Engine) hasRoom(k kind, now account.Now) bool {
 // Tidy drops what has expired of an account, which decides nothing.
 func (e *Engine) Tidy(a *account.Account, now account.Now) {
 	a.Refresh(now, e.span)
-	if a.IsShown() && a.IsIdle(now, e.span) && !a.Owes(now.Instant) && (!keepsPlace(a) || e.Catalog.IsListed(a.Name)) {
-		e.hide(a, false)
+	searches := !a.Listed && a.Found.HasBegun() // for as long as nobody needs its place
+	if !searches {
+		e.hideEmpty(a, now)
 	}
 	if a.CoolUntil <= now.Wall {
 		a.Cool(0, "")
@@ -56,5 +57,20 @@ func (e *Engine) Tidy(a *account.Account, now account.Now) {
 	if a.Reports != nil && !a.Reports.Expire(now.Instant, now.Wall) {
 		a.Report(nil)
 	}
-	e.drop(a, now)
+	if !searches {
+		e.drop(a, now)
+	}
+}
+
+// keepsUse reports whether an account keeps who asks for it, whether or not somebody has looked at
+// it and dropped what had expired.
+func (e *Engine) keepsUse(a *account.Account, now account.Now) bool {
+	return a.Listed || a.IsPool() || keepsPlace(a) || a.IsShown() && !a.IsIdle(now, e.span)
+}
+
+// hideEmpty forgets the usage of an account where there is none.
+func (e *Engine) hideEmpty(a *account.Account, now account.Now) {
+	if a.IsShown() && (e.isEmpty(a, now) || a.Listed && a.IsIdle(now, e.span) && !a.Owes(now.Instant)) {
+		e.hide(a, false)
+	}
 }

@@ -18,6 +18,7 @@ type Sayer uint8
 const (
 	Program  Sayer = iota // the program, its account, or a profile: what reports told is forgotten
 	Provider              // a report of the provider, or a file
+	Hand                  // the program, in a map of the limiter: usage that it has there stays
 )
 
 // Say changes what the catalog knows, and has the accounts and those that wait follow.
@@ -73,11 +74,13 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 		e.need(c.Name) // else what stands for it would stand for other models, too
 	}
 	if a := e.accounts[c.Name]; a != nil {
-		if c.Has && e.Catalog.IsListed(c.Name) {
+		if e.Catalog.IsListed(c.Name) {
 			e.places.remove(a)
+		} else if a.Listed && by != Hand {
+			e.hideEmpty(a, now) // where nothing is to be kept, it needs no place
 		}
 		e.requote(a)
-		if by == Program {
+		if by != Provider {
 			a.Found.ForgetTold()
 		}
 		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
@@ -93,9 +96,12 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 	}
 	for _, a := range e.accounts {
 		if !e.Catalog.IsListed(a.Name) {
+			if !a.IsPool() && by != Hand {
+				e.hideEmpty(a, now)
+			}
 			e.requote(a)
 		}
-		if by == Program && !a.IsPool() {
+		if by != Provider && !a.IsPool() {
 			a.Found.ForgetTold()
 		}
 	}

@@ -46,6 +46,7 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 			}
 		}
 	}
+	e.tidyPlaces(c, now)
 	c.End(how, used, cost, now, e.span)
 	e.holds.remove(c)
 	e.open.remove(c)
@@ -63,6 +64,16 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 		}
 	}
 	e.lines.MarkNeedy()
+}
+
+// tidyPlaces has models of a call give back places of which nothing is to be kept: what the call
+// charges them anew needs one.
+func (e *Engine) tidyPlaces(c *account.Call, now account.Now) {
+	for i := range c.Charges {
+		if a := c.Charges[i].Account(); a != nil && !a.Listed && !a.IsPool() {
+			e.hideEmpty(a, now)
+		}
+	}
 }
 
 // show makes the usage of an account visible again after a forgotten call was charged to it
@@ -88,6 +99,7 @@ func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
 	if c.Ended {
 		return
 	}
+	e.tidyPlaces(c, now)
 	for i := range c.Charges {
 		if a := c.Charges[i].Account(); a != nil {
 			a.Refresh(now, e.span)

@@ -150,7 +150,7 @@ func (e *Engine) share(a *account.Account, counted string) {
 // drop forgets an account of which nothing is left that anybody could ask for.
 func (e *Engine) drop(a *account.Account, now account.Now) {
 	if a.IsShown() || a.InFlight > 0 || a.Waiting > 0 || e.isListed(a.Name) ||
-		a.CoolUntil > now.Wall || a.Reports != nil || !a.Spend.IsOver(now.Wall) || a.Found.HasBegun() && e.hasRoom(searching, now) {
+		cooling.has(a, now) || reported.has(a, now) || spending.has(a, now) || searching.has(a, now) && e.hasRoom(searching, now) {
 		return
 	}
 	a.Gone = true

@@ -99,6 +99,12 @@ func (l *bookLife) unlisted() (all []*book) {
 	return all
 }
 
+// isEmpty reports whether nothing of a model counts, and no call needs its place.
+func (l *bookLife) isEmpty(b *book) bool {
+	used := b.usedOf(state.RPD, "", l.now) + b.usedOf(state.TPD, "", l.now)
+	return used == 0 && b.isIdle(l.now, l.waitsFor(b))
+}
+
 func (l *bookLife) findPlaces(asks []*ask) {
 	holders := l.unlisted()
 	free := l.most - len(holders)
@@ -328,10 +334,12 @@ func (l *bookLife) hasPlace(b *book) bool {
 	if len(holders) < l.most {
 		return true
 	}
-	for _, other := range holders {
-		if other.isIdle(l.now, l.waitsFor(other)) {
-			other.reset(l.now.Wall)
-			return true
+	for _, wanted := range []func(*book) bool{l.isEmpty, func(b *book) bool { return b.isIdle(l.now, l.waitsFor(b)) }} {
+		for _, other := range holders {
+			if wanted(other) {
+				other.reset(l.now.Wall)
+				return true
+			}
 		}
 	}
 	return false
@@ -365,6 +373,7 @@ func (l *bookLife) settle() {
 	i := l.random.IntN(len(l.calls))
 	c := l.calls[i]
 	l.calls = slices.Delete(l.calls, i, i+1)
+	l.tidy(c)
 	if l.random.IntN(4) == 0 {
 		l.say("cancel %s of %v ago", c.asked, time.Duration(l.now.Instant-c.at))
 		l.e.Settle(c.real, account.Cancelled, tokens.Count{}, 0, l.now)
@@ -383,6 +392,15 @@ func (l *bookLife) settle() {
 		}
 	}
 	l.follow()
+}
+
+// tidy has models of a call give back places of which nothing is to be kept.
+func (l *bookLife) tidy(c *call) {
+	for _, charge := range c.charges {
+		if b := charge.book; !b.listed && !b.pool && l.isEmpty(b) {
+			b.reset(l.now.Wall)
+		}
+	}
 }
 
 // reveal finds a place for a model that had forgotten a call which was charged anew.
@@ -406,6 +424,7 @@ func (l *bookLife) arrive() {
 	if l.random.IntN(4) == 0 {
 		at = l.now.Instant
 	}
+	l.tidy(c)
 	l.say("%s of %v ago arrives %v ago", c.asked, time.Duration(l.now.Instant-c.at), time.Duration(l.now.Instant-at))
 	l.e.Arrive(c.real, at, l.now)
 	for _, charge := range c.charges {

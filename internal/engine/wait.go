@@ -30,6 +30,13 @@ func OptionOf(c *lines.Candidate) *Option { return c.Asks.(*Option) }
 // Enter serves a waiter at once, refuses it, or has it stand in line: see Done.
 func (e *Engine) Enter(w *lines.Waiter, now account.Now) {
 	now = e.begin(now, OptionOf(w.Candidates[0]).By.Span)
+	for _, c := range w.Candidates { // who waits keeps the place of a model that has usage
+		for i := range OptionOf(c).Requests {
+			if a := OptionOf(c).Requests[i].Account; !a.Listed {
+				e.hideEmpty(a, now)
+			}
+		}
+	}
 	e.lines.Enter(w, now)
 	e.lines.Serve(now)
 }

@@ -146,6 +146,13 @@ func (l *bookLife) enter() {
 		w.real.Deadline = w.deadline
 	}
 	l.say("enter %v until %d", w.candidates, w.deadline)
+	for _, reqs := range w.candidates {
+		for _, r := range reqs { // a model of which nothing is to be kept gives its place back
+			if b := l.bookOf(r.model); !b.listed && l.isEmpty(b) {
+				b.reset(l.now.Wall)
+			}
+		}
+	}
 	l.waiters = append(l.waiters, w)
 	l.e.Enter(w.real, l.now)
 	l.follow()
