@@ -45,7 +45,8 @@ func (l *Lines) setAsleep(c *Candidate, sleeps bool) {
 }
 
 // Owner returns whose waiter is due first: the process at the head of the line that is to be looked
-// at next. It is 0 where that is nobody's.
+// at next, or of the first who waits there for a turn in another line. It is 0 where that is
+// nobody's.
 func (l *Lines) Owner() int64 {
 	rests := l.resting.next()
 	if l.patient.next() < rests {
@@ -54,8 +55,14 @@ func (l *Lines) Owner() int64 {
 	if rests == account.Never {
 		return 0
 	}
-	if c := l.resting.heap[0].head(); c != nil {
+	g := l.resting.heap[0]
+	if c := g.head(); c != nil {
 		return c.Waiter.ID.Process
+	}
+	for e := range g.queue.All() {
+		if process := e.Value.Waiter.ID.Process; !l.asleep[process] {
+			return process
+		}
 	}
 	return 0
 }

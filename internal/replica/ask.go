@@ -60,8 +60,15 @@ func (r *Replica) newAsk(c fleet.Command) *ask {
 	return a
 }
 
-// put numbers a command and has it sent.
+// put numbers a command and has it sent, behind the days and the months that it has to find known:
+// with any command something may happen by itself that counts to them.
 func (r *Replica) put(c fleet.Command) *ask {
+	r.needZones()
+	return r.putFirst(c)
+}
+
+// putFirst is put of a command that needs nothing else to be known.
+func (r *Replica) putFirst(c fleet.Command) *ask {
 	a := r.newAsk(c)
 	a.since = time.Now()
 	r.number(a)
@@ -265,6 +272,7 @@ func (r *Replica) hearOf(ctx context.Context, a *ask, lined func(int64)) error {
 func (r *Replica) stands(a *ask) {
 	if !r.waits() {
 		r.moved() // the read that is under way may hold news back
+		poke(r.lookNow)
 	}
 	if r.asks.lined[a.n] = true; a.lined != nil {
 		select {

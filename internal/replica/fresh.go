@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/fleet"
 )
 
 // reads are the reads of the news that callers wait for: one is under way, and all that come
@@ -114,7 +112,7 @@ func (r *Replica) needed() *ask {
 		return nil
 	}
 	if !r.isOut(r.life.ticks) {
-		r.life.tickedAt, r.life.ticks = time.Now(), r.put(fleet.Tick{})
+		r.sendTick(time.Now())
 	}
 	return r.life.ticks
 }

@@ -15,7 +15,8 @@ import (
 const (
 	round      = 100 * time.Millisecond // of silence, in which another one would have spoken
 	stagger    = 75 * time.Millisecond  // between those that would say the same, by age
-	tickAgain  = time.Millisecond       // the least between two ticks of one process
+	tickEach   = time.Millisecond       // the least between two ticks of one process in the mean,
+	ticksAhead = 16                     // and how many may come before that
 	lookAgain  = time.Millisecond       // what changes within that needs one look, where nobody waits
 	waitsSay   = time.Second            // how often one says that it lives that has waiters,
 	idleSays   = 10 * time.Minute       // or nothing
@@ -26,8 +27,8 @@ const (
 // life is what a process does by itself.
 type life struct {
 	spokeAt   time.Time // when it sent something last
-	tickedAt  time.Time
 	ticks     *ask      // the last Tick
+	ticksTo   time.Time // where the Ticks so far, one each tickEach, would end
 	buries    *ask      // the last Gone
 	joinedAt  time.Time // when its Join was heard
 	sayTimeAt time.Time // when it says the time to a newcomer; zero for not
@@ -96,7 +97,7 @@ func (r *Replica) heed(is *result) {
 // isCall reports whether a command of the log is about calls, and not about quotas.
 func isCall(c engine.Command) bool {
 	switch c.(type) {
-	case *engine.Admit, engine.Enter, engine.Leave, *engine.Settle, engine.Arrive, engine.Record, engine.Charged:
+	case *engine.Admit, engine.Enter, engine.Leave, *engine.Settle, engine.Arrive, engine.Record, engine.Charged, engine.Reprice:
 		return true
 	}
 	return false
@@ -120,7 +121,7 @@ func (r *Replica) tellZones() {
 			return
 		}
 		unknown = true
-		r.life.zones = r.put(fleet.Verb{Command: engine.Bounds{Zone: zone, Day: day, Month: month}})
+		r.life.zones = r.putFirst(fleet.Verb{Command: engine.Bounds{Zone: zone, Day: day, Month: month}})
 	})
 	switch {
 	case unknown:
@@ -128,6 +129,13 @@ func (r *Replica) tellZones() {
 		r.zone(account.Span{Begin: wall, End: wall + int64(zonesAgain)})
 	default:
 		r.zone(r.state.Engine.ZonesKnown(wall))
+	}
+}
+
+// needZones is tellZones where they may not be known.
+func (r *Replica) needZones() {
+	if r.clock.now().Wall >= r.zonedUntil.Load() {
+		r.tellZones()
 	}
 }
 
@@ -156,8 +164,12 @@ func (r *Replica) keep() {
 		select {
 		case <-timer.C:
 		case <-r.look:
-			if r.mayLookLater() {
-				r.pause(lookAgain)
+			if later := r.mayLookLater(); later > 0 {
+				select {
+				case <-time.After(later):
+				case <-r.lookNow:
+				case <-r.ctx.Done():
+				}
 			}
 		case <-r.ctx.Done():
 			return
@@ -239,11 +251,14 @@ func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 
 func (r *Replica) waits() bool { return len(r.asks.lined) > 0 }
 
-// mayLookLater reports whether nobody waits for what the keeper does.
-func (r *Replica) mayLookLater() bool {
+// mayLookLater returns for how long nobody waits for what the keeper does.
+func (r *Replica) mayLookLater() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.status == here && !r.waits()
+	if r.status != here || r.waits() {
+		return 0
+	}
+	return min(lookAgain, time.Duration(r.state.Engine.Due()-r.clock.expected()))
 }
 
 // tick has what is due happen, if waiters of this process may be served by it, or its calls expire:
@@ -258,12 +273,21 @@ func (r *Replica) tick(now time.Time, due func(time.Time) bool) {
 		in += round/2 + time.Duration(r.spread()*float64(round/2))
 	}
 	when := now.Add(in)
-	if again := r.life.tickedAt.Add(tickAgain); again.After(when) {
+	if again := r.life.ticksTo.Add(-ticksAhead * tickEach); again.After(when) {
 		when = again
 	}
 	if !r.isOut(r.life.ticks) && due(when) {
-		r.life.tickedAt, r.life.ticks = now, r.put(fleet.Tick{})
+		r.sendTick(now)
 	}
+}
+
+// sendTick has everybody's engine do what is due.
+func (r *Replica) sendTick(now time.Time) {
+	if r.life.ticksTo.Before(now) {
+		r.life.ticksTo = now
+	}
+	r.life.ticksTo = r.life.ticksTo.Add(tickEach)
+	r.life.ticks = r.put(fleet.Tick{})
 }
 
 // isOut reports whether it is not known what came of an ask.

@@ -102,7 +102,7 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 		}
 	case engine.Record:
 		j.end(recorded(&c, process, n).Append(j.begin(process, n, at)))
-	case *engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse:
+	case *engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse, engine.Reprice:
 	default:
 		j.end(c.Append(j.begin(process, n, at)))
 	}

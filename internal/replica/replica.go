@@ -97,6 +97,7 @@ type Replica struct {
 	moved    func()        // ends a read from a place where the process does not stand any more
 	wake     chan struct{} // has the sender look
 	look     chan struct{} // has the keeper look
+	lookNow  chan struct{} // has it not wait with that
 	asks     asks
 	mine     map[account.ID]*record // open calls of this process; nil where the engine knows more
 	expires  bool                   // it had calls that expire
@@ -146,7 +147,7 @@ func newReplica(ctx context.Context, options Options) *Replica {
 	r := &Replica{
 		options: options, log: options.Log, process: options.Process,
 		changed: make(chan struct{}), moved: func() {},
-		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), lookNow: make(chan struct{}, 1),
 		asks: asks{of: make(map[int64]*ask), lined: make(map[int64]bool)}, mine: make(map[account.ID]*record),
 	}
 	r.traits = store.TraitsOf(options.Log)
