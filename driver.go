@@ -192,6 +192,7 @@ func (o observer) Hidden(a *account.Account, evicted bool) {
 // Requoted puts a quota into Quotas, or takes it out.
 func (o observer) Requoted(c catalog.Change) {
 	rl := o.rl
+	rl.quotaVersion++
 	switch {
 	case state.IsPool(c.Name):
 	case !c.Has:

@@ -120,7 +120,6 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 		rl.sayer = byRefusal
 	}
 	if rl.engine.Report(&t, &report, rl.span(), now) {
-		rl.quotaVersion++
 		rl.autosave.changedNowLocked(&rl.clock)
 	}
 	rl.leaveLocked(now)

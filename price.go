@@ -1,7 +1,10 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -37,12 +40,14 @@ func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
 // have reserved, and are settled at the new price. Prices are of this limiter alone. They are
 // neither saved nor shared: the cost of each call is.
 //
-// A negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. Waiters are
-// served or refused at once. SetPrice is safe for concurrent use.
+// Calls of this limiter that wait ask at the new price, and are served or refused at once. A
+// negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. SetPrice is
+// safe for concurrent use.
 func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	if err := catalog.ValidatePrice(model, price); err != nil {
 		return fmt.Errorf("set price: %w", err)
 	}
+	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	if rl.pricing == nil {
@@ -51,15 +56,19 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	rl.pricing.Set(model, price)
 	now := rl.nowLocked()
 	if rl.shared != nil {
-		return nil // those that wait have asked at the price that held
-	}
-	for w, option := range rl.engine.Queue { // asks at the present prices
-		for i := range option.Requests {
-			r := &option.Requests[i]
-			r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, w.Local.(*waiter).billedOutput(r.Asked))
+		number := func(w *waiter) int64 { return rl.shared.waiting[w] }
+		for _, w := range slices.SortedFunc(maps.Keys(rl.shared.waiting), func(a, b *waiter) int { return cmp.Compare(number(a), number(b)) }) {
+			rl.shared.repriceLocked(w, false)
 		}
+		return nil
 	}
-	rl.engine.Serve(now)
+	changed := false
+	for w, option := range rl.engine.Queue {
+		changed = w.Local.(*waiter).priceLocked(option.Requests) || changed
+	}
+	if changed {
+		rl.engine.Serve(now)
+	}
 	rl.leaveLocked(now)
 	return nil
 }

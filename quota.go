@@ -113,10 +113,9 @@ func (rl *RateLimiter) sayLocked(by string, now account.Now, c engine.Command, z
 	rl.saidLocked(now)
 }
 
-// saidLocked notes that quotas may have changed, and the zones of their days.
+// saidLocked notes that the zones of the quotas' days may have changed.
 func (rl *RateLimiter) saidLocked(now account.Now) {
 	rl.zoned = rl.engine.ZonesKnown(now.Wall)
-	rl.quotaVersion++
 }
 
 // RemoveQuota takes back the program's quota of a model: one set by Config.Quotas, SetQuota or the

@@ -34,6 +34,7 @@ type shared struct {
 	failClosed bool
 	away       error                        // why the log is away; nil while it is there
 	calls      map[account.ID]*account.Call // open calls of this limiter, as it notes them
+	waiting    map[*waiter]int64            // those of this limiter that stand in line, and their numbers
 	next       *sending                     // what was put and is not sent yet; nil for nothing
 	last       *sending                     // was sent last; nil before the first
 	own        bool                         // what is being applied is a command of this limiter
@@ -63,7 +64,7 @@ func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
 
 // share has a limiter take part in the quota of a store.
 func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
-	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), process: newProcess()}
+	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), waiting: make(map[*waiter]int64), process: newProcess()}
 	ctx, cancel := context.WithTimeout(background, openTimeout)
 	defer cancel()
 	log, err := s.Open(ctx, store.Options{Process: is.process, Keep: rl.keeps(), Report: rl.reporter.Report})

@@ -187,7 +187,8 @@ func (s *shared) judgeRLocked(option *engine.Option, d *Decision, now account.No
 	} else if of != nil {
 		d.Stats.count(of.Account, s.rl.span(), now)
 	}
-	return v.Allowed || !v.Never && s.rl.engine.Due() <= now.Instant
+	// Room is kept for a class with a reserve while it asks, so all have to hear of that.
+	return v.Allowed || !v.Never && s.rl.engine.Due() <= now.Instant || s.rl.engine.HasReserve(option.By.Class)
 }
 
 // appendWants appends requests as a command has them.
@@ -269,16 +270,19 @@ func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations,
 	}
 	rl := s.rl
 	began := rl.teller.now()
-	c, options, closed := s.enter(ctx, by, w)
+	c, closed := s.enter(ctx, by, w)
 	if closed {
 		return nil, fmt.Errorf("%s: %w", w.op, ErrClosed)
 	}
 	o, err := s.replica.Wait(ctx, c, func(n int64) { s.lined(by, w, n) })
+	rl.mu.Lock()
+	delete(s.waiting, w)
+	rl.mu.Unlock()
 	if by.queued {
 		by.waited = time.Since(began)
 	}
 	if err == nil && ctx.Err() == nil {
-		s.served(w, options, &o)
+		s.served(w, &o)
 		if w.err == nil {
 			rl.teller.served(by, w)
 		}
@@ -299,48 +303,67 @@ func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations,
 	return nil, &LimitError{Model: w.requests[0].Model, Decision: d, Err: err, op: w.op}
 }
 
-// enter returns the command of a waiter, and what it may be served by.
-func (s *shared) enter(ctx context.Context, by *caller, w *waiter) (c engine.Enter, options []engine.Option, closed bool) {
+// enter returns the command of a waiter.
+func (s *shared) enter(ctx context.Context, by *caller, w *waiter) (c engine.Enter, closed bool) {
 	rl := s.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	w.rl = rl
 	by.asking = askingOf(ctx, w.requests)
 	now, asked := rl.enterAllLocked(w.requests)
-	options = w.optionsLocked(by, asked)
-	c = engine.Enter{By: options[0].By, Deadline: account.Never, OnlyRoom: !w.charges}
+	w.options = w.optionsLocked(by, asked)
+	c = engine.Enter{By: w.options[0].By, Deadline: account.Never, OnlyRoom: !w.charges}
 	if deadline, ok := ctx.Deadline(); ok {
 		c.Deadline = max(now.Instant+int64(min(time.Until(deadline), 1<<61)), 0)
 	}
 	if w.patience > 0 {
 		c.Patient = now.Instant + int64(w.patience)
 	}
-	for i := range options {
-		c.Options = append(c.Options, appendWants(nil, options[i].Requests))
+	for i := range w.options {
+		c.Options = append(c.Options, appendWants(nil, w.options[i].Requests))
 		if i > 0 {
-			c.Others = append(c.Others, engine.InLine{Class: options[i].By.Class, Flow: options[i].By.Flow})
+			c.Others = append(c.Others, engine.InLine{Class: w.options[i].By.Class, Flow: w.options[i].By.Flow})
 		}
 	}
-	return c, options, rl.closed
+	return c, rl.closed
+}
+
+// repriceLocked has a waiter in line ask at the present prices. changed says that it does not yet.
+func (s *shared) repriceLocked(w *waiter, changed bool) {
+	c := engine.Reprice{N: s.waiting[w]}
+	for i := range w.options {
+		changed = w.priceLocked(w.options[i].Requests) || changed
+		for _, r := range w.options[i].Requests {
+			c.Prices = append(c.Prices, engine.Price{Most: r.Most, Known: r.Priced})
+		}
+	}
+	if changed {
+		s.putLocked(c)
+	}
 }
 
 // lined tells that a waiter stands in line.
 func (s *shared) lined(by *caller, w *waiter, n int64) {
 	rl := s.rl
-	if rl.teller == nil || by.queued {
-		return
-	}
+	defer s.send()
 	rl.mu.Lock()
-	if of := rl.engine.Waiter(s.process, n); of != nil && of.By != nil {
+	anew := s.waiting[w] != 0 // at the prices of the first time
+	if s.waiting[w] = n; rl.pricing != nil {
+		s.repriceLocked(w, anew)
+	}
+	tells := rl.teller != nil && !by.queued
+	if of := rl.engine.Waiter(s.process, n); tells && of != nil && of.By != nil {
 		w.why = new(Decision)
 		w.why.follow(&of.Denied, of.By.Items, rl.span(), rl.nowLocked())
 	}
 	rl.mu.Unlock()
-	rl.teller.queued(by, w)
+	if tells {
+		rl.teller.queued(by, w)
+	}
 }
 
 // served ends a wait as the log says.
-func (s *shared) served(w *waiter, options []engine.Option, o *replica.Outcome) {
+func (s *shared) served(w *waiter, o *replica.Outcome) {
 	rl := s.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -351,11 +374,11 @@ func (s *shared) served(w *waiter, options []engine.Option, o *replica.Outcome) 
 	}
 	switch {
 	case end.Served >= 0 && w.charges:
-		w.reservations = s.madeLocked(&options[end.Served], end.Calls, o.Alone, now)
+		w.reservations = s.madeLocked(&w.options[end.Served], end.Calls, o.Alone, now)
 	case end.Served < 0 && end.Kind == lines.Late && (end.Verdict.Allowed || end.Verdict.Code == ""): // it is too late for whatever
 		w.err = context.DeadlineExceeded
 	case end.Served < 0:
-		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&options[max(end.Of, 0)], now)}
+		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&w.options[max(end.Of, 0)], now)}
 		if at := end.Verdict.Item; end.Verdict.Code == string(DecisionUnknownModel) && at < len(of.Items) {
 			of.Verdict.Reason += of.Items[at].Nearest
 		}

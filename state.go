@@ -186,7 +186,7 @@ func (rl *RateLimiter) noticeLocked(name string, q ModelQuota, now account.Now) 
 // adoptSayingLocked has the engine know what the program says of a name by the map Quotas.
 func (rl *RateLimiter) adoptSayingLocked(name string, q ModelQuota, has bool, now account.Now) {
 	rl.sayer = byProgram
-	rl.engine.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota(q), has) }, now)
+	rl.engine.Say(engine.Hand, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota(q), has) }, now)
 	rl.saidLocked(now)
 }
 

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -18,7 +19,8 @@ type waiter struct {
 	charges  bool      // it makes reservations
 	any      bool      // one of the requests is enough
 	patience time.Duration
-	why      *Decision // why it stands in line, for Config.Events
+	why      *Decision       // why it stands in line, for Config.Events
+	options  []engine.Option // of one that waits in a log
 
 	reservations Reservations  // when it was served
 	err          error         // when it was refused
@@ -140,14 +142,17 @@ func (w *waiter) endLocked(of *lines.Waiter) {
 	close(w.done)
 }
 
-// billedOutput returns what a request of the waiter says of the output that may be billed.
-func (w *waiter) billedOutput(model string) int {
-	for i := range w.requests {
-		if w.requests[i].Model == model {
-			return w.requests[i].BilledOutput
-		}
+// priceLocked has requests of the waiter ask at the present prices. It reports whether these are
+// others.
+func (w *waiter) priceLocked(asked []engine.Request) (changed bool) {
+	for i := range asked {
+		r := &asked[i]
+		most, priced := r.Most, r.Priced
+		of := slices.IndexFunc(w.requests, func(req Request) bool { return req.Model == r.Asked })
+		r.Most, r.Priced = w.rl.pricing.Most(&w.rl.naming, r.Counted, r.Asked, r.Tokens, w.requests[max(of, 0)].BilledOutput)
+		changed = changed || r.Most != most || r.Priced != priced
 	}
-	return 0
+	return changed
 }
 
 // refusalLocked returns the error of a waiter that waits in vain.
