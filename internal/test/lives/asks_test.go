@@ -75,7 +75,7 @@ func (l *life) reserveAll() {
 	for i := range reqs {
 		reqs[i] = l.drawRequest()
 	}
-	l.reserveThese(l.oneGuest(reqs))
+	l.reserveThese(reqs)
 }
 
 func (l *life) reserveThese(reqs []ratelimit.Request) {

@@ -93,7 +93,7 @@ type crew struct {
 func recordCrew(t *testing.T, seed uint64) (image []byte, entries []store.Entry) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 11))
-		f := &crew{world: newWorld(random, false), t: t, random: random, rec: newRecorder()}
+		f := &crew{world: newWorld(random), t: t, random: random, rec: newRecorder()}
 		f.paced = true
 		f.cfg.Store, f.cfg.Classes, f.cfg.LeaseTTL = f.rec, drawClasses(random), 20*time.Minute
 		if f.cfg.Pools == nil {

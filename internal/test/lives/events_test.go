@@ -60,8 +60,8 @@ func (l *life) compareEvents() {
 			if e.ID != 0 {
 				e.ID = 1 // they count on for each limiter
 			}
-			if line := l.hideEvent(&e); line != nil {
-				told = append(told, render(line))
+			if !l.hides(&e) {
+				told = append(told, render(&e))
 			}
 		}
 		slices.Sort(told)

@@ -1,12 +1,14 @@
 package lives
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // What lives have found: each as short as it gets, on each kind of limiter.
@@ -33,6 +35,30 @@ func TestFound(t *testing.T) {
 		{"a look frees no place of a model with a call in a slot", ratelimit.Config{
 			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPD: 30, MaxInFlight: 2}}, LeaseTTL: 48 * time.Hour,
 		}, keepsItsPlace},
+		{"room is kept for a class whose calls are refused", ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+			Classes: map[string]ratelimit.Class{"first": {ReservePercent: 50}},
+		}, keepsForTheRefused},
+		{"those that wait ask at the price that was set", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.USD(10)}},
+			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
+		}, repriced},
+		{"what happens by itself as a month ends counts to the next", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerMonth: money.USD(10), MaxTPD: 10, DayZone: "America/New_York"}},
+			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
+		}, firstOfTheMonth},
+		{"models that have lost their quotas take no more places than there are", ratelimit.Config{
+			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}, "own": {MaxRPM: 5}},
+		}, crowded},
+		{"the place goes to the model that is limited", ratelimit.Config{
+			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"limited-*": {MaxRPM: 5}},
+		}, limitedFirst},
+		{"calls expire one after the other", ratelimit.Config{
+			HoldTTL: 10 * time.Second, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 5}},
+		}, expireInTurn},
+		{"a look empties no bucket", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 8, Burst: time.Millisecond}},
+		}, keepsItsBucket},
 		{"a report on two pools is noted before those that wait for one go", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {}},
 			Pools: map[string]ratelimit.Pool{
@@ -148,5 +174,124 @@ func keepsItsPlace(t *testing.T, h *house) {
 	r.Cancel()
 	if d := h.rl.Decide("another", 1); !d.Allowed {
 		t.Errorf("after the end of the call another model is decided on with %+v", d)
+	}
+}
+
+func keepsForTheRefused(t *testing.T, h *house) {
+	for range 10 {
+		reserve(t, h, "m", 0)
+	}
+	time.Sleep(30 * time.Second)
+	if _, d := h.rl.ReserveAll(ratelimit.Request{Model: "m", Class: "first"}); d.Allowed {
+		t.Fatal("a full quota lets a class with a reserve pass")
+	}
+	time.Sleep(30*time.Second + 1)
+	for range 5 {
+		reserve(t, h, "m", 0)
+	}
+	if r, _ := h.rl.Reserve("m", 0, 0); r != nil {
+		t.Error("others take what is kept for the class that was refused half a minute ago")
+	}
+}
+
+// waitFor has a call wait for m, and returns a channel that says when it passes.
+func waitFor(t *testing.T, h *house, tokens int) (passes <-chan time.Time) {
+	passed := make(chan time.Time, 1)
+	go func() {
+		r, err := h.rl.Acquire(t.Context(), "m", tokens, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		passed <- time.Now()
+		r.Commit(tokens, 0)
+	}()
+	synctest.Wait()
+	return passed
+}
+
+func repriced(t *testing.T, h *house) {
+	reserve(t, h, "m", 9).Commit(9, 0)
+	passes := waitFor(t, h, 2)
+	if n := len(passes); n != 0 {
+		t.Fatal("a call passes that the budget has no room for")
+	}
+	if err := h.rl.SetPrice("m", money.Price{Input: money.USD(500_000)}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if n := len(passes); n != 1 {
+		t.Error("the call does not pass at the new price")
+	}
+}
+
+func firstOfTheMonth(t *testing.T, h *house) {
+	reserve(t, h, "m", 9).Commit(9, 0)
+	zone, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Skip(err)
+	}
+	first := time.Date(2000, 2, 1, 0, 0, 0, 0, zone)
+	if begun := time.Now().In(zone); begun.Month() == time.December { // New York is behind
+		first = time.Date(2000, 1, 1, 0, 0, 0, 0, zone)
+	}
+	time.Sleep(time.Until(first) - time.Second)
+	passes := waitFor(t, h, 2)
+	if at := <-passes; !at.Equal(first) {
+		t.Errorf("the call passes at %v, want %v", at, first)
+	}
+	synctest.Wait()
+	if s := h.rl.Stats("m"); s.TPD != 2 || s.SpendMonth != money.USD(2) || !s.DayStart.Equal(first) {
+		t.Errorf("the new day and month have %+v", s)
+	}
+}
+
+func crowded(t *testing.T, h *house) {
+	reserve(t, h, "own", 1).Commit(1, 0)
+	reserve(t, h, "a", 1).Commit(1, 0)
+	h.rl.RemoveQuota("own")
+	synctest.Wait()
+	time.Sleep(2 * time.Minute) // they are idle now
+	reserve(t, h, "b", 1).Commit(1, 0)
+	if d := h.rl.Decide("c", 1); d.Code != ratelimit.DecisionTooManyModels {
+		t.Errorf("two models for one place: another one is decided on with %+v", d)
+	}
+	if d := h.rl.Decide("b", 1); !d.Allowed {
+		t.Errorf("the model that has the place is decided on with %+v", d)
+	}
+}
+
+func limitedFirst(t *testing.T, h *house) {
+	rs, d := h.rl.ReserveAll(ratelimit.Request{Model: "unknown"}, ratelimit.Request{Model: "limited-1"})
+	if rs == nil {
+		t.Fatal(d)
+	}
+	if n := h.rl.Stats("limited-1").RPM; n != 1 {
+		t.Errorf("%d requests of the model that is limited are counted", n)
+	}
+}
+
+func expireInTurn(t *testing.T, h *house) {
+	held := []*ratelimit.Reservation{reserve(t, h, "m", 1)}
+	time.Sleep(1)
+	held = append(held, reserve(t, h, "m", 1))
+	time.Sleep(11 * time.Second)
+	synctest.Wait()
+	for _, e := range h.take() {
+		if e.Kind == ratelimit.EventExpired && e.Held != 10*time.Second {
+			t.Errorf("a call expires after %v", e.Held)
+		}
+	}
+	runtime.KeepAlive(held)
+}
+
+func keepsItsBucket(t *testing.T, h *house) {
+	r := reserve(t, h, "m", 50)
+	h.rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 250, Burst: time.Millisecond})
+	synctest.Wait()
+	r.Cancel()
+	before := h.rl.Decide("m", 50)
+	h.rl.Stats("m")
+	if after := h.rl.Decide("m", 50); after.RetryAfter != before.RetryAfter || after.Allowed {
+		t.Errorf("a call passes in %v, and after a look in %v", before.RetryAfter, after.RetryAfter)
 	}
 }

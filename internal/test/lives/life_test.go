@@ -34,7 +34,6 @@ type life struct {
 	members map[string][]string
 	calls   []*call
 	waits   []*wait // in the order of their arrival
-	queued  bool    // somebody waits, or did in this step
 	expects []string
 
 	ctx     testing.TB
@@ -63,9 +62,6 @@ type call struct {
 // failure is what a life panics with at the first difference.
 type failure string
 
-// enough is what a life panics with that cannot go on: see the differences.
-type enough struct{}
-
 func (l *life) fail(format string, args ...any) {
 	panic(failure(fmt.Sprintf("step %d: ", l.step) + fmt.Sprintf(format, args...)))
 }
@@ -91,18 +87,8 @@ func live(t *testing.T, seed uint64, kinds []string, steps int, skips func(step 
 	}
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1<<40))
-		l := &life{world: newWorld(random, len(kinds) == 1), seed: seed, random: random, ctx: t, alone: len(kinds) == 1, met: make(map[string]int)}
+		l := &life{world: newWorld(random), seed: seed, random: random, ctx: t, alone: len(kinds) == 1, met: make(map[string]int)}
 		defer l.end(&out)
-		if class, has := l.cfg.Classes["ahead"]; has && !l.alone { // see the differences
-			class.ReservePercent = 0
-			l.cfg.Classes["ahead"] = class
-		}
-		if l.lines && !l.alone { // see the differences
-			l.cfg.Pools = nil
-		}
-		if !l.alone { // see the differences
-			l.cfg.MaxModels = min(l.cfg.MaxModels, 1)
-		}
 		time.Sleep(l.begins)
 		l.begin(kinds, folders)
 		for ; l.step < steps; l.step++ {
@@ -142,9 +128,7 @@ func (l *life) begin(kinds, folders []string) {
 
 // end closes the limiters, and tells what came of the life.
 func (l *life) end(out *outcome) {
-	if is := recover(); is == (enough{}) {
-		l.met["ended early"]++
-	} else if is != nil {
+	if is := recover(); is != nil {
 		f, ok := is.(failure)
 		if !ok {
 			stack := make([]byte, 8000)
@@ -171,7 +155,7 @@ func each[T any](l *life, what string, ask func(h *house, i int) T) (said T) {
 			said = is
 			continue
 		}
-		if a, b := l.shown(said), l.shown(is); a != b {
+		if a, b := render(said), render(is); a != b {
 			a, b = differing(a, b)
 			l.fail("%s: the limiters differ:\n%s: %s\n%s: %s", what, l.houses[0].kind, a, h.kind, b)
 		}
@@ -179,18 +163,9 @@ func each[T any](l *life, what string, ask func(h *house, i int) T) (said T) {
 	return said
 }
 
-// shown shows an answer without what is known to differ.
-func (l *life) shown(answer any) string {
-	if d, ok := answer.(ratelimit.Decision); ok {
-		l.hideDecision(&d)
-		answer = d
-	}
-	return render(answer)
-}
-
 // act makes one step.
 func (l *life) act() {
-	l.now, l.queued = time.Now(), len(l.waits) > 0
+	l.now = time.Now()
 	switch p := l.random.IntN(100); {
 	case p < 24:
 		l.reserve(l.drawRequest())

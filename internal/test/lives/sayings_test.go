@@ -10,9 +10,6 @@ import (
 
 // say has somebody say anew what seldom changes, or opens the limiter anew.
 func (l *life) say() {
-	if !l.alone { // shared limiters meet it with issue 31
-		return
-	}
 	switch l.random.IntN(4) {
 	case 0:
 		l.sayAccount()
@@ -21,7 +18,9 @@ func (l *life) say() {
 	case 2:
 		l.refuse()
 	default:
-		l.reopen()
+		if l.alone { // a shared one that is opened anew knows what providers reported, too
+			l.reopen()
+		}
 	}
 }
 

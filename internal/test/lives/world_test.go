@@ -70,11 +70,11 @@ func (w *world) drawQuota(random *rand.Rand, name string, scale int) ratelimit.M
 }
 
 // newWorld draws a world. Each feature is in some of the worlds, so that each meets each other one.
-func newWorld(random *rand.Rand, alone bool) *world {
+func newWorld(random *rand.Rand) *world {
 	w := &world{begins: pick(random, beginnings...)}
 	w.paced, w.crowd, w.lines = oneIn(random, 5), oneIn(random, 5), oneIn(random, 2)
-	w.rezones = oneIn(random, 8) && alone
-	w.learns = oneIn(random, 12) && alone
+	w.rezones = oneIn(random, 8)
+	w.learns = oneIn(random, 12)
 	w.fair = w.lines && oneIn(random, 2)
 	zone := func() string { return pick(random, zones...) }
 	w.cfg = ratelimit.Config{
@@ -113,7 +113,7 @@ func newWorld(random *rand.Rand, alone bool) *world {
 		w.cfg.MaxModels = pick(random, 1, 2)
 		w.names = append(w.names, "guest-1", "guest-2", "guest-3")
 	}
-	if oneIn(random, 3) && alone {
+	if oneIn(random, 3) {
 		w.cfg.MatchVersions = true
 		w.names = append(w.names, version)
 	}
