@@ -61,6 +61,12 @@ func (l *life) hide(s *sight) *sight {
 	if l.alone {
 		return s
 	}
+	if l.raced {
+		for model, is := range s.Explain {
+			is.LastRefusal = nil
+			s.Explain[model] = is
+		}
+	}
 	for i := range differences {
 		if d := &differences[i]; d.sight != nil {
 			d.sight(s)

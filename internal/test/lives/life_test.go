@@ -35,6 +35,9 @@ type life struct {
 	calls   []*call
 	waits   []*wait // in the order of their arrival
 	expects []string
+	// Of two waits that were refused at one moment, either may be the last refusal from then on.
+	refusedAt time.Time
+	raced     bool
 
 	ctx     testing.TB
 	now     time.Time

@@ -196,6 +196,8 @@ func (l *life) ended(w *wait) {
 	l.waits = slices.DeleteFunc(l.waits, func(other *wait) bool { return other == w })
 	e := w.ends[0]
 	if e.err != nil {
+		l.raced = l.raced || e.at.Equal(l.refusedAt)
+		l.refusedAt = e.at
 		l.note("%v after %v: %v", w, l.now.Sub(w.came), e.err)
 		l.expectRefused(ratelimit.Decision{}, w.reqs)
 		l.checkRefused(w, e.err)
