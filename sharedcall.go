@@ -56,7 +56,7 @@ func (is *reserving) reserve() {
 	s, rl := is.s, is.s.rl
 	is.option.Requests = is.single.asked[:0]
 	ok := s.judge(&is.option, &is.by, is.reqs, &is.d)
-	if !ok && !is.d.Never {
+	if !ok {
 		s.replica.Fresh(background, 0)
 		ok = s.judge(&is.option, &is.by, is.reqs, &is.d)
 	}
@@ -94,7 +94,9 @@ func (is *reserving) Hear(o *engine.Outcome, alone bool) {
 func (is *reserving) decidedLocked(o *engine.Outcome, alone bool, now account.Now) {
 	s, d := is.s, &is.d
 	if !o.Verdict.Allowed {
-		d.follow(&o.Verdict, s.itemsLocked(&is.option, now), s.rl.span(), now)
+		v, items := o.Verdict, s.itemsLocked(&is.option, now)
+		v.Hint(items)
+		d.follow(&v, items, s.rl.span(), now)
 		return
 	}
 	if !d.Allowed { // by what was known here before
@@ -379,9 +381,7 @@ func (s *shared) served(w *waiter, o *replica.Outcome) {
 		w.err = context.DeadlineExceeded
 	case end.Served < 0:
 		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&w.options[max(end.Of, 0)], now)}
-		if at := end.Verdict.Item; end.Verdict.Code == string(DecisionUnknownModel) && at < len(of.Items) {
-			of.Verdict.Reason += of.Items[at].Nearest
-		}
+		of.Verdict.Hint(of.Items)
 		w.err = w.refusalLocked(&lines.Refusal{Kind: end.Kind, Of: of}, now)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,35 @@ func TestStoreFailClosed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody is told that a request never fits by a quota that another process has just replaced.
+func TestStoreNeverByTheLastQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := fakestore.New()
+		var speaker atomic.Int64
+		var late atomic.Bool // the news that somebody else waits for
+		fake.Before = func(process int64) error {
+			speaker.CompareAndSwap(0, process)
+			return nil
+		}
+		fake.AfterRead = func(process int64) error {
+			if process != speaker.Load() && late.CompareAndSwap(true, false) {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}
+		cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 10}}}
+		first := overStore(t, fake, cfg)
+		synctest.Wait()
+		second := overStore(t, fake, cfg)
+		synctest.Wait()
+		late.Store(true)
+		first.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 1000})
+		if r, d := second.Reserve("m", 50, 0); r == nil {
+			t.Errorf("Reserve says %+v", d)
+		}
+	})
 }
 
 // The store's clock dates what is charged. Times that the program gives are of its own clock, and
