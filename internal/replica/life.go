@@ -251,12 +251,16 @@ func (r *Replica) live(now time.Time, due func(time.Time) bool) {
 
 func (r *Replica) waits() bool { return len(r.asks.lined) > 0 }
 
-// mayLookLater returns for how long nobody waits for what the keeper does.
+// mayLookLater returns for how long nobody needs what the keeper does: no waiter, and no own call
+// that expires.
 func (r *Replica) mayLookLater() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status != here || r.waits() {
 		return 0
+	}
+	if !r.expires || r.state.Engine.Owner() != r.process {
+		return lookAgain
 	}
 	return min(lookAgain, time.Duration(r.state.Engine.Due()-r.clock.expected()))
 }
