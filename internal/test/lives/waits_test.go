@@ -111,8 +111,9 @@ func (l *life) comeOrGo() {
 	}
 	limit := pick(l.random, 0, 0, 0, 10*time.Second, time.Minute, 3*time.Minute, time.Hour)
 	if limit > 0 {
-		// Nothing else happens at that moment: no order of two things matters.
-		w.deadline = l.now.Add(limit + 333*time.Microsecond)
+		// Nothing else happens at that moment, not even another deadline: no order of two things
+		// matters.
+		w.deadline = l.now.Add(limit + 333*time.Microsecond + time.Duration(l.step))
 	}
 	l.note("comes: %v", w)
 	for _, h := range l.houses {
