@@ -336,16 +336,12 @@ func (e *Engine) toCharge(t *Target, now account.Now) *account.Account {
 		return e.own(t)
 	}
 	if !a.IsShown() {
-		a = e.accounts[t.Counted]
+		a = cmp.Or(e.accounts[t.Counted], a)
 	}
-	if a == nil || e.needsPlace(a, now) {
-		if a != nil {
-			e.places.remove(a)
-		}
+	if e.needsPlace(a, now) {
+		e.places.remove(a) // it may have the place that it gives back
 		if !e.makePlace(now) {
-			if a != nil {
-				e.hide(a, true)
-			}
+			e.hide(a, true)
 			return nil
 		}
 		a = e.need(t.Counted)

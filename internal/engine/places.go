@@ -66,9 +66,10 @@ func (e *Engine) needsPlace(a *account.Account, now account.Now) bool {
 	return !a.Listed && (!a.IsShown() || e.isEmpty(a, now) || e.places.len > e.places.most && e.isIdle(a, now))
 }
 
-// isEmpty reports whether nothing of a model without a quota of its own is to be kept.
+// isEmpty reports whether nothing of a model is to be kept. One with a quota of its own takes no
+// place, so it keeps none for its calls.
 func (e *Engine) isEmpty(a *account.Account, now account.Now) bool {
-	return !keepsPlace(a) && a.IsIdle(now, e.span) && !a.Owes(now.Instant)
+	return (a.Listed || !keepsPlace(a)) && a.IsIdle(now, e.span) && !a.Owes(now.Instant)
 }
 
 // freePlaces returns how many of n places there are, for models beside those of a batch, of which

@@ -70,7 +70,7 @@ func (e *Engine) keepsUse(a *account.Account, now account.Now) bool {
 
 // hideEmpty forgets the usage of an account where there is none.
 func (e *Engine) hideEmpty(a *account.Account, now account.Now) {
-	if a.IsShown() && (e.isEmpty(a, now) || a.Listed && a.IsIdle(now, e.span) && !a.Owes(now.Instant)) {
+	if a.IsShown() && e.isEmpty(a, now) {
 		e.hide(a, false)
 	}
 }

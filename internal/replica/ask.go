@@ -63,7 +63,9 @@ func (r *Replica) newAsk(c fleet.Command) *ask {
 // put numbers a command and has it sent, behind the days and the months that it has to find known:
 // with any command something may happen by itself that counts to them.
 func (r *Replica) put(c fleet.Command) *ask {
-	r.needZones()
+	if r.needsZones() {
+		r.tellZones()
+	}
 	return r.putFirst(c)
 }
 
@@ -164,7 +166,7 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 		if a.own = own; lined != nil {
 			a.lined = make(chan int64, 1)
 		}
-		if r.clock.now().Wall >= r.zonedUntil.Load() {
+		if r.needsZones() {
 			r.mu.Lock()
 			r.tellZones()
 			r.mu.Unlock()

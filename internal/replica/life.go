@@ -132,12 +132,8 @@ func (r *Replica) tellZones() {
 	}
 }
 
-// needZones is tellZones where they may not be known.
-func (r *Replica) needZones() {
-	if r.clock.now().Wall >= r.zonedUntil.Load() {
-		r.tellZones()
-	}
-}
+// needsZones reports whether a day or a month may have begun that nobody has told.
+func (r *Replica) needsZones() bool { return r.clock.now().Wall >= r.zonedUntil.Load() }
 
 // zone notes in which span of the wall clock the days of all zones are known.
 func (r *Replica) zone(known account.Span) {
