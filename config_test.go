@@ -240,6 +240,8 @@ func filledConfig(t *testing.T) ratelimit.Config {
 		case reflect.Slice:
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 			fill(v.Index(0), field)
+		case reflect.Array:
+			fill(v.Index(0), field)
 		case reflect.String:
 			text, ok := configTexts[field]
 			if !ok {

@@ -226,7 +226,7 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	var asked [1]engine.Request
 	var by engine.By
 	asked[0].Target = *t
-	rl.askForRLocked(&asked[0], req)
+	rl.askForRLocked(&asked[0], req, now)
 	rl.fillBy(&by, &asking{class: req.Class})
 	var v verdict.Verdict
 	all := rl.engine.Explain(&v, items[:0], &by, asked[:], now)
@@ -261,11 +261,11 @@ func (t *terms) fillBy(by *engine.By, a *asking) {
 	by.Span, by.HoldTTL, by.MaxQueue = t.span(), int64(t.holdTTL), t.maxQueue
 }
 
-// askForRLocked fills in what a request asks of its target.
-func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
+// askForRLocked fills in what a request asks of its target at a moment; the zero one is not known.
+func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request, now account.Now) {
 	r.Tokens = tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
 	if rl.pricing != nil {
-		r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, req.BilledOutput)
+		r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, req.BilledOutput, now.Wall)
 	}
 	if r.Account.Has(account.Unknown) || !r.Account.IsShown() {
 		if nearest, unknown := rl.meetRLocked(&r.Target); unknown && rl.unknown == UnknownDeny {

@@ -210,7 +210,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	r := &asked[0]
 	r.Target, r.Tokens = *t, tokens.Count{Input: 1, Output: min(max(t.Account.Quota.MaxOTPM, 0), 1)}
 	if rl.pricing != nil {
-		r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0)
+		r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0, now.Wall)
 	}
 	if rl.unknown == UnknownDeny && t.Account.Has(account.Unknown) && !rl.engine.Catalog.NamesModel(t.Counted, t.Asked) {
 		r.Deny, r.Nearest = true, nearestHint(rl.engine.Catalog.Nearest(t.Asked, &rl.naming))

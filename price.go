@@ -82,5 +82,8 @@ func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 	if rl.pricing == nil {
 		return money.Price{}, false
 	}
-	return rl.pricing.Find(&rl.naming, rl.nameRLocked(model), model)
+	if is := rl.pricing.Find(&rl.naming, rl.nameRLocked(model), model); is != nil {
+		return *is, true
+	}
+	return money.Price{}, false
 }

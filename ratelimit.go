@@ -220,7 +220,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 	rl.mu.Lock()
 	now, t := rl.enterLocked(model)
 	rl.meetRLocked(&t)
-	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
+	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill, now.Wall)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
 	rl.ledger.Recorded(audited{rl}, t.Counted, counted, t.Pools, used, cost)
 	rl.autosave.changedLocked(now.Instant)

@@ -58,7 +58,7 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	var asked [1]engine.Request
 	r := &asked[0]
 	now := rl.enterForLocked(req.Model, &r.Target)
-	rl.askForRLocked(r, req)
+	rl.askForRLocked(r, req, now)
 	var of engine.By
 	rl.fillBy(&of, &by.asking)
 	d.Stats.count(r.Account, rl.span(), now)
@@ -265,7 +265,7 @@ func (rl *RateLimiter) enterAllLocked(reqs []Request) (now account.Now, asked []
 	for i := range reqs {
 		model := reqs[i].Model
 		asked[i].Target = rl.engine.Resolve(rl.nameRLocked(model), model)
-		rl.askForRLocked(&asked[i], &reqs[i])
+		rl.askForRLocked(&asked[i], &reqs[i], now)
 	}
 	return now, asked
 }

@@ -161,5 +161,5 @@ func (rl *RateLimiter) costOfRLocked(c *account.Call, used tokens.Count, bill *m
 	} else {
 		name = rl.nameRLocked(c.Asked)
 	}
-	return rl.pricing.Cost(&rl.naming, name, c.Asked, used, bill)
+	return rl.pricing.Cost(&rl.naming, name, c.Asked, used, bill, c.At.Wall)
 }

@@ -176,7 +176,7 @@ func (s *shared) judgeOne(option *engine.Option, by *caller, req *Request, d *De
 	if !sure {
 		return false, false
 	}
-	rl.askForRLocked(&asked[0], req)
+	rl.askForRLocked(&asked[0], req, now)
 	option.By, option.Requests = rl.by(by.asking), asked
 	return s.judgeRLocked(option, d, now), true
 }

@@ -99,10 +99,10 @@ func (s *shared) lostLocked(c *account.Call) {
 func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
 	rl := s.rl
 	rl.mu.Lock()
-	_, t := rl.enterLocked(model)
+	now, t := rl.enterLocked(model)
 	closed := rl.closed
 	rl.meetRLocked(&t)
-	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill)
+	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill, now.Wall)
 	rl.mu.Unlock()
 	if closed {
 		return

@@ -121,6 +121,9 @@ func (w *waiter) enter(ctx context.Context, by *caller) *lines.Waiter {
 
 // optionsLocked returns what the engine may serve a waiter by.
 func (w *waiter) optionsLocked(by *caller, asked []engine.Request) (options []engine.Option) {
+	if w.rl.pricing != nil {
+		w.priceLocked(asked) // it may be served at any hour
+	}
 	if !w.any {
 		return []engine.Option{{By: w.rl.by(by.asking), Requests: asked}}
 	}
@@ -149,7 +152,7 @@ func (w *waiter) priceLocked(asked []engine.Request) (changed bool) {
 		r := &asked[i]
 		most, priced := r.Most, r.Priced
 		of := slices.IndexFunc(w.requests, func(req Request) bool { return req.Model == r.Asked })
-		r.Most, r.Priced = w.rl.pricing.Most(&w.rl.naming, r.Counted, r.Asked, r.Tokens, w.requests[max(of, 0)].BilledOutput)
+		r.Most, r.Priced = w.rl.pricing.Most(&w.rl.naming, r.Counted, r.Asked, r.Tokens, w.requests[max(of, 0)].BilledOutput, 0)
 		changed = changed || r.Most != most || r.Priced != priced
 	}
 	return changed

@@ -56,6 +56,7 @@ type Call struct {
 	invalid     bool                          // the body was read and is no JSON
 	large       bool                          // the body is larger than MaxBody, though it may have been read as a whole
 	byRequest   bool                          // the answer is no text: it counts as a request
+	tier        money.ServiceTier             // the service tier that the request asks for
 }
 
 // setModel takes the model from the body. The last of several counts, as it does at servers.
@@ -73,9 +74,14 @@ type Usage struct {
 	Prompt     int // input tokens; at OpenAI and Gemini with the cached ones, at Anthropic without
 	CacheRead  int // input tokens read from a cache
 	CacheWrite int // input tokens written to a cache
-	ToolUse    int // input tokens of tool results, where they are reported apart
-	Output     int // output tokens
-	Thoughts   int // output tokens of reasoning, where they are reported apart
+	// CacheWriteHour is the part of CacheWrite that was written for an hour rather than for five
+	// minutes, as far as the answer tells.
+	CacheWriteHour int
+	ToolUse        int // input tokens of tool results, where they are reported apart
+	Output         int // output tokens
+	Thoughts       int // output tokens of reasoning, where they are reported apart
+	// ServiceTier is the one that served the call, where the answer says it.
+	ServiceTier money.ServiceTier
 	// Known reports that the answer stated its usage: the final usage, or with Partial the usage
 	// so far.
 	Known   bool

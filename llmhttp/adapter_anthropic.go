@@ -81,6 +81,11 @@ func (anthropic) Response(_ *Call, usage *Usage, v Value) {
 	case "usage.output_tokens":
 		count = &usage.Output
 		usage.Partial = starts // message_start reports it before anything was written
+	case "usage.cache_creation.ephemeral_1h_input_tokens":
+		count = &usage.CacheWriteHour
+	case "usage.service_tier":
+		usage.ServiceTier = tierOf(v)
+		return
 	case "delta.stop_reason":
 		usage.final = v.Kind == String
 		return

@@ -63,6 +63,9 @@ func bedrockModel(path string) (model, operation string, ok bool) {
 // Request reads the limit of the output. The body of an invocation is that of the model's vendor.
 func (bedrock) Request(call *Call, v Value) {
 	switch string(v.Path) {
+	case "serviceTier.type":
+		call.tier = tierOf(v)
+		return
 	case "inferenceConfig.maxTokens":
 	case "max_tokens", "max_completion_tokens", "max_tokens_to_sample", "max_gen_len",
 		"inferenceConfig.max_new_tokens", "textGenerationConfig.maxTokenCount":
@@ -117,6 +120,10 @@ func (bedrock) Response(call *Call, usage *Usage, v Value) {
 		usage.Set(&usage.Output, v)
 		usage.Partial = starts
 		usage.final = usage.final || metrics || call.Operation == converseStream
+	case "usage.cache_creation.ephemeral_1h_input_tokens":
+		usage.Set(&usage.CacheWriteHour, v)
+	case "serviceTier.type", "usage.service_tier":
+		usage.ServiceTier = tierOf(v)
 	case "delta.stop_reason":
 		usage.final = usage.final || v.Kind == String
 	}

@@ -75,7 +75,14 @@ func (gemini) Request(call *Call, v Value) {
 		if n, ok := tokenCount(v); ok {
 			call.choices = n
 		}
+	case "serviceTier", "service_tier":
+		call.tier = tierOf(v)
 	}
+}
+
+// Headers reads the service tier: one that is full serves at the standard one.
+func (gemini) Headers(_ *Call, usage *Usage, h http.Header) {
+	usage.ServiceTier = tierNamed(h.Get("X-Gemini-Service-Tier"))
 }
 
 // Estimate returns the prompt alone: only input counts.

@@ -38,7 +38,14 @@ func (interactions) Request(call *Call, v Value) {
 		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n
 		}
+	case "service_tier":
+		call.tier = tierOf(v)
 	}
+}
+
+// Headers reads the service tier, as of generateContent.
+func (interactions) Headers(call *Call, usage *Usage, h http.Header) {
+	gemini{}.Headers(call, usage, h)
 }
 
 // Estimate returns the prompt alone: only input counts. The server may add the interaction before.

@@ -87,6 +87,8 @@ func (openAI) Request(call *Call, v Value) {
 		call.StreamUsage = v.isTrue()
 	case "previous_response_id", "conversation", "conversation.id", "prompt.id":
 		call.continues = call.continues || v.Kind == String && v.Size > 0 && call.Operation == responses
+	case "service_tier":
+		call.tier = tierOf(v)
 	}
 }
 
@@ -118,6 +120,8 @@ func (openAI) Response(_ *Call, usage *Usage, v Value) {
 	switch string(v.Path) {
 	case "choices": // none in the chunk with the usage, which is the last one
 		usage.final = v.Kind == Array
+	case "service_tier", "response.service_tier":
+		usage.ServiceTier = tierOf(v)
 	case "status": // of a response
 		usage.pending = isPending(v)
 	case "type": // of the events that end the stream of a response

@@ -45,7 +45,7 @@ func (f *flight) estimatedOutput() int {
 
 // estimatedBill returns what the call costs by its estimate.
 func (f *flight) estimatedBill() money.Usage {
-	return money.Usage{Input: f.charged.PromptTokens, Output: max(f.estimatedOutput(), f.billedOutput)}
+	return money.Usage{Input: f.charged.PromptTokens, Output: max(f.estimatedOutput(), f.billedOutput), ServiceTier: f.call.tier}
 }
 
 // writtenTokens estimates the tokens of the text in the answer so far. What an image or a sound is

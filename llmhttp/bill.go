@@ -1,6 +1,7 @@
 package llmhttp
 
 import (
+	"cmp"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -15,15 +16,29 @@ type Biller interface {
 	Bill(call *Call, usage *Usage) money.Usage
 }
 
-// billOf returns what is billed for a usage.
+// billOf returns what is billed for a usage. Where the answer says nothing of the service tier, that
+// is the one that the request asks for.
 func billOf(a Adapter, call *Call, usage *Usage) money.Usage {
-	if b, ok := a.(Biller); ok {
-		return b.Bill(call, usage)
-	}
-	return money.Usage{
+	bill := money.Usage{
 		Input: usage.Prompt + usage.ToolUse, CachedInput: usage.CacheRead, CacheWrite: usage.CacheWrite,
 		Output: usage.Output + usage.Thoughts,
 	}
+	if b, ok := a.(Biller); ok {
+		bill = b.Bill(call, usage)
+	}
+	if bill.CacheWriteHour == 0 {
+		bill.CacheWriteHour = min(usage.CacheWriteHour, bill.CacheWrite)
+		bill.CacheWrite -= bill.CacheWriteHour
+	}
+	bill.ServiceTier = cmp.Or(bill.ServiceTier, usage.ServiceTier, call.tier)
+	return bill
+}
+
+// tierOf returns the service tier that a value names, in any provider's spelling; 0 for none.
+func tierOf(v Value) money.ServiceTier { return tierNamed(v.text()) }
+
+func tierNamed(name string) money.ServiceTier {
+	return money.TierOf(strings.TrimPrefix(strings.ToLower(name), "service_tier_"))
 }
 
 // Bill takes the parts of the cache out of the prompt.

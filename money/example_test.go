@@ -184,8 +184,8 @@ func ExampleUsage() {
 		Output:      anthropic.Output,
 	}, err)
 	// Output:
-	// {Input:200 CachedInput:2000 CacheWrite:400 Output:300} <nil>
-	// {Input:200 CachedInput:2000 CacheWrite:400 Output:300} <nil>
+	// {Input:200 CachedInput:2000 CacheWrite:400 CacheWriteHour:0 Output:300 ServiceTier:} <nil>
+	// {Input:200 CachedInput:2000 CacheWrite:400 CacheWriteHour:0 Output:300 ServiceTier:} <nil>
 }
 
 // A Micro is the least price there is, for cached input that is free.

@@ -20,6 +20,11 @@ var full = money.Price{
 	Input: money.USD(3), CachedInput: money.USD(0.30), CacheWrite: money.USD(3.75), Output: money.USD(15),
 }
 
+// priceOf is a price without rates.
+func priceOf(input, cached, written, hour, output money.Amount) money.Price {
+	return money.Price{Input: input, CachedInput: cached, CacheWrite: written, CacheWriteHour: hour, Output: output}
+}
+
 func TestCost(t *testing.T) {
 	plain := money.Price{Input: money.USD(3), Output: money.USD(15)}
 	const million = 1_000_000
@@ -32,12 +37,14 @@ func TestCost(t *testing.T) {
 		"a million of input":             {full, money.Usage{Input: million}, money.USD(3)},
 		"a million of cached input":      {full, money.Usage{CachedInput: million}, money.USD(0.30)},
 		"a million of cache writes":      {full, money.Usage{CacheWrite: million}, money.USD(3.75)},
+		"a million of an hour's writes":  {full, money.Usage{CacheWriteHour: million}, money.USD(3.75)},
+		"an hour's writes have a price":  {priceOf(1, 0, 2, 7, 0), money.Usage{CacheWriteHour: million}, 7},
 		"a million of output":            {full, money.Usage{Output: million}, money.USD(15)},
-		"a million of each":              {full, money.Usage{million, million, million, million}, money.USD(22.05)},
+		"a million of each":              {full, money.Usage{million, million, million, 0, million, 0}, money.USD(22.05)},
 		"cached input at input's price":  {plain, money.Usage{CachedInput: million}, money.USD(3)},
 		"cache writes at input's price":  {plain, money.Usage{CacheWrite: million}, money.USD(3)},
-		"no price":                       {money.Price{}, money.Usage{1, 2, 3, 4}, 0},
-		"output only":                    {money.Price{Output: money.Dollar}, money.Usage{million, million, million, 2}, 2},
+		"no price":                       {money.Price{}, money.Usage{1, 2, 3, 0, 4, 0}, 0},
+		"output only":                    {money.Price{Output: money.Dollar}, money.Usage{million, million, million, 0, 2, 0}, 2},
 		"embeddings":                     {money.Price{Input: money.USD(0.02)}, money.Usage{Input: 50}, 1},
 		"exact":                          {full, money.Usage{Input: 1}, 3},
 		"rounded up":                     {full, money.Usage{CachedInput: 1}, 1},
@@ -45,14 +52,14 @@ func TestCost(t *testing.T) {
 		"just above":                     {money.Price{Input: 500_000, Output: 500_001}, money.Usage{Input: 1, Output: 1}, 2},
 		"the least price, all free":      {money.Price{Input: money.USD(3), CachedInput: money.Micro}, money.Usage{CachedInput: million}, 1},
 		"a count below zero is zero":     {full, money.Usage{Input: -5, Output: 2}, 30},
-		"a price below zero is zero":     {money.Price{Input: -1, CachedInput: -1, CacheWrite: -1, Output: 1}, money.Usage{9, 9, 9, million}, 1},
-		"missing prices fall back to it": {money.Price{Input: -1}, money.Usage{9, 9, 9, 9}, 0},
+		"a price below zero is zero":     {money.Price{Input: -1, CachedInput: -1, CacheWrite: -1, Output: 1}, money.Usage{9, 9, 9, 0, million, 0}, 1},
+		"missing prices fall back to it": {money.Price{Input: -1}, money.Usage{9, 9, 9, 0, 9, 0}, 0},
 		"too much":                       {money.Price{Input: money.Max}, money.Usage{Input: million + 1}, money.Max},
 		"just not too much":              {money.Price{Input: money.Max}, money.Usage{Input: million}, money.Max},
 		"almost too much":                {money.Price{Input: money.Max - 1}, money.Usage{Input: million}, money.Max - 1},
 		"too much for a division":        {money.Price{Input: money.Max}, money.Usage{Input: 2*million + 1}, money.Max},
-		"far too much": {money.Price{money.Max, money.Max, money.Max, money.Max},
-			money.Usage{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}, money.Max},
+		"far too much": {money.Price{Input: money.Max, CachedInput: money.Max, CacheWrite: money.Max, CacheWriteHour: money.Max, Output: money.Max},
+			money.Usage{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, 0}, money.Max},
 	} {
 		if got := c.price.Cost(c.usage); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -101,11 +108,14 @@ func exactCost(p money.Price, u money.Usage) money.Amount {
 	if p.CacheWrite == 0 {
 		p.CacheWrite = p.Input
 	}
+	if p.CacheWriteHour == 0 {
+		p.CacheWriteHour = p.CacheWrite
+	}
 	sum := new(big.Int)
 	for _, part := range []struct {
 		price money.Amount
 		count int
-	}{{p.Input, u.Input}, {p.CachedInput, u.CachedInput}, {p.CacheWrite, u.CacheWrite}, {p.Output, u.Output}} {
+	}{{p.Input, u.Input}, {p.CachedInput, u.CachedInput}, {p.CacheWrite, u.CacheWrite}, {p.CacheWriteHour, u.CacheWriteHour}, {p.Output, u.Output}} {
 		if part.price > 0 && part.count > 0 {
 			sum.Add(sum, new(big.Int).Mul(big.NewInt(int64(part.price)), big.NewInt(int64(part.count))))
 		}
@@ -124,8 +134,8 @@ func checkCost(t *testing.T, p money.Price, u money.Usage) {
 	if want := exactCost(p, u); got != want {
 		t.Fatalf("%+v of %+v costs %d micro-dollars, want %d", p, u, int64(got), int64(want))
 	}
-	highest := max(p.Input, p.CachedInput, p.CacheWrite)
-	input := total(u.Input, u.CachedInput, u.CacheWrite)
+	highest := max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWriteHour)
+	input := total(u.Input, u.CachedInput, u.CacheWrite, u.CacheWriteHour)
 	most := p.MaxCost(input, u.Output)
 	if want := exactCost(money.Price{Input: highest, Output: p.Output}, money.Usage{Input: input, Output: u.Output}); most != want {
 		t.Fatalf("%+v of %d and %d costs at most %d micro-dollars, want %d", p, input, u.Output, int64(most), int64(want))
@@ -161,19 +171,19 @@ func TestCostOracle(t *testing.T) {
 		return int(r.Uint64()) >> r.IntN(64)
 	}
 	for range 300_000 / racetest.Factor {
-		checkCost(t, money.Price{price(), price(), price(), price()}, money.Usage{count(), count(), count(), count()})
+		checkCost(t, priceOf(price(), price(), price(), price(), price()), money.Usage{count(), count(), count(), count(), count(), 0})
 	}
 }
 
 func FuzzCost(f *testing.F) {
-	f.Add(int64(full.Input), int64(full.CachedInput), int64(full.CacheWrite), int64(full.Output), int64(1), int64(20), int64(300), int64(4000))
-	f.Add(int64(1), int64(0), int64(0), int64(999_999), int64(1), int64(1), int64(1), int64(1))
+	f.Add(int64(full.Input), int64(full.CachedInput), int64(full.CacheWrite), int64(0), int64(full.Output), int64(1), int64(20), int64(300), int64(50), int64(4000))
+	f.Add(int64(1), int64(0), int64(0), int64(0), int64(999_999), int64(1), int64(1), int64(1), int64(0), int64(1))
 	const top = math.MaxInt64
-	f.Add(int64(top), int64(top), int64(top), int64(top), int64(top), int64(top), int64(top), int64(top))
-	f.Add(int64(-top), int64(-1), int64(top), int64(0), int64(-1), int64(top), int64(0), int64(-top))
-	f.Fuzz(func(t *testing.T, input, cached, written, output, inputs, cacheds, writtens, outputs int64) {
-		checkCost(t, money.Price{money.Amount(input), money.Amount(cached), money.Amount(written), money.Amount(output)},
-			money.Usage{int(inputs), int(cacheds), int(writtens), int(outputs)})
+	f.Add(int64(top), int64(top), int64(top), int64(top), int64(top), int64(top), int64(top), int64(top), int64(top), int64(top))
+	f.Add(int64(-top), int64(-1), int64(top), int64(top), int64(0), int64(-1), int64(top), int64(0), int64(1), int64(-top))
+	f.Fuzz(func(t *testing.T, input, cached, written, hour, output, inputs, cacheds, writtens, hours, outputs int64) {
+		checkCost(t, priceOf(money.Amount(input), money.Amount(cached), money.Amount(written), money.Amount(hour), money.Amount(output)),
+			money.Usage{int(inputs), int(cacheds), int(writtens), int(hours), int(outputs), 0})
 	})
 }
 
@@ -181,10 +191,10 @@ func FuzzCost(f *testing.F) {
 func TestCostOfParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 100_000 / racetest.Factor {
-		p := money.Price{money.Amount(r.Int64N(1e8)), money.Amount(r.Int64N(1e7)), money.Amount(r.Int64N(1e8)), money.Amount(r.Int64N(1e9))}
-		a := money.Usage{r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), r.IntN(1e6)}
-		b := money.Usage{r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), r.IntN(1e6)}
-		whole := p.Cost(money.Usage{a.Input + b.Input, a.CachedInput + b.CachedInput, a.CacheWrite + b.CacheWrite, a.Output + b.Output})
+		p := priceOf(money.Amount(r.Int64N(1e8)), money.Amount(r.Int64N(1e7)), money.Amount(r.Int64N(1e8)), money.Amount(r.Int64N(1e8)), money.Amount(r.Int64N(1e9)))
+		a := money.Usage{r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), 0}
+		b := money.Usage{r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), r.IntN(1e6), 0}
+		whole := p.Cost(money.Usage{a.Input + b.Input, a.CachedInput + b.CachedInput, a.CacheWrite + b.CacheWrite, a.CacheWriteHour + b.CacheWriteHour, a.Output + b.Output, 0})
 		if parts := p.Cost(a).Add(p.Cost(b)); parts < whole || parts > whole+1 {
 			t.Fatalf("%+v: %v in two parts, %v in one", p, parts, whole)
 		}

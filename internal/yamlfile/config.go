@@ -25,7 +25,8 @@ const maxConfig = 1 << 20
 // line, the key and the value.
 //
 // The exported fields of the struct and of the structs within have a yaml tag, a name or "-". They
-// are texts, booleans, integers, durations (as "250ms"), structs, lists, maps with texts as keys,
+// are texts, booleans, integers, durations (as "250ms"), structs, lists, arrays that a list need not
+// fill, maps with texts as keys,
 // or implement [encoding.TextUnmarshaler].
 func DecodeConfig(r io.Reader, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
@@ -76,7 +77,12 @@ func decode(n *yaml.Node, v reflect.Value, path string) error {
 	case reflect.Map:
 		return decodeMap(n, v, path)
 	case reflect.Slice:
-		return decodeSlice(n, v, path)
+		return decodeList(n, v, path, func(size int) reflect.Value { return reflect.MakeSlice(v.Type(), size, size) })
+	case reflect.Array:
+		if n.Kind == yaml.SequenceNode && len(n.Content) > v.Len() {
+			return inNode(n, path, fmt.Errorf("%d entries, more than %d", len(n.Content), v.Len()))
+		}
+		return decodeList(n, v, path, func(int) reflect.Value { return reflect.New(v.Type()).Elem() })
 	}
 	return inNode(n, path, decodeScalar(n, v))
 }
@@ -97,11 +103,12 @@ func decodeMap(n *yaml.Node, v reflect.Value, path string) error {
 	return err
 }
 
-func decodeSlice(n *yaml.Node, v reflect.Value, path string) error {
+// decodeList sets v to the entries of a list, put into what empty returns for their number.
+func decodeList(n *yaml.Node, v reflect.Value, path string, empty func(size int) reflect.Value) error {
 	if n.Kind != yaml.SequenceNode {
 		return inNode(n, path, wrongType(n, "a list"))
 	}
-	made := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	made := empty(len(n.Content))
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if isNull(item) {
