@@ -149,8 +149,13 @@ type Config struct {
 	// llmhttp.Route the caller's name has the backend in it, such as "eu/gpt-4o". The zero price is
 	// that of a free model.
 	//
-	// The profiles have no prices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
+	// As soon as a quota limits spend, models without a price here have the built-in one, if there
+	// is one: see NoPrices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
 	Prices map[string]money.Price `yaml:"prices,omitempty"`
+	// NoPrices leaves out the built-in prices, those that providers published for their models.
+	// They count only where a quota limits spend, and are as old as docs/providers.md says; one
+	// that is older than 90 days is told to OnError, as a *StalePriceError.
+	NoPrices bool `yaml:"no_prices,omitempty"`
 	// Unpriced says what happens to a call of a model without a price where its quota, or that of
 	// one of its pools, limits spend. The zero value is UnpricedDeny.
 	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
@@ -306,6 +311,7 @@ func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 		tiers:    maps.Clone(cfg.Tiers),
 		reporter: notice.NewReporter(cfg.OnError),
 		pricing:  catalog.NewPrices(cfg.Prices, cfg.Unpriced == UnpricedFree),
+		noPrices: cfg.NoPrices,
 	}
 	rl.teller = newTeller(rl, cfg.Events)
 	return rl, profiles, nil

@@ -193,6 +193,9 @@ func (o observer) Hidden(a *account.Account, evicted bool) {
 func (o observer) Requoted(c catalog.Change) {
 	rl := o.rl
 	rl.quotaVersion++
+	if c.Has && c.Is.LimitsSpend() {
+		rl.priceLocked()
+	}
 	switch {
 	case state.IsPool(c.Name):
 	case !c.Has:

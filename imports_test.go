@@ -154,7 +154,7 @@ var importRules = map[string][]string{
 	"internal/wire":     {},
 	"internal/deadline": {},
 	"internal/profile": {
-		modulePath + "/internal/catalog", modulePath + "/internal/state",
+		modulePath + "/internal/catalog", modulePath + "/internal/state", modulePath + "/money",
 	},
 
 	"internal/test/adaptivesim":  {modulePath + "/adaptive", modulePath + "/limit"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -79,11 +81,59 @@ func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()
+	is, counted := (*money.Price)(nil), rl.nameRLocked(model)
+	if rl.pricing != nil {
+		is = rl.pricing.Find(&rl.naming, counted, model)
+	}
+	if is == nil && !rl.noPrices {
+		is = rl.builtinPriceRLocked(counted, model)
+	}
+	if is == nil {
+		return price, false
+	}
+	return *is, true
+}
+
+// priceLocked has the built-in prices count, because there is a budget.
+func (rl *RateLimiter) priceLocked() {
+	if rl.noPrices {
+		return
+	}
 	if rl.pricing == nil {
-		return money.Price{}, false
+		rl.pricing = new(catalog.Prices)
 	}
-	if is := rl.pricing.Find(&rl.naming, rl.nameRLocked(model), model); is != nil {
-		return *is, true
+	rl.pricing.Others = rl.builtinPriceRLocked
+}
+
+// builtinPriceRLocked returns the built-in price of a model; nil for none.
+func (rl *RateLimiter) builtinPriceRLocked(counted, model string) *money.Price {
+	row, first := rl.loaded.PriceOf(counted, model, rl.engine.Catalog)
+	if row == nil {
+		return nil
 	}
-	return money.Price{}, false
+	if first && rl.reporter != nil && row.IsOld(rl.clock.At(rl.clock.Now())) {
+		if _, told := toldOldPrices.LoadOrStore(row.Provider, true); !told {
+			rl.reporter.ReportAs("price "+row.Provider, &StalePriceError{Provider(row.Provider), counted, row.ReadOn.Time(), row.Source})
+		}
+	}
+	return &row.Price
+}
+
+// toldOldPrices has the providers of which the process was told that their prices are old.
+var toldOldPrices sync.Map
+
+// StalePriceError tells Config.OnError that the cost of a model is counted by a built-in price that
+// is older than 90 days: the provider may charge another one by now. It comes once a process for
+// each provider. Set the price that you pay to be rid of it: see Config.Prices.
+type StalePriceError struct {
+	Provider Provider
+	Model    string    // the model, as it is counted
+	ReadOn   time.Time // midnight UTC of the day the price was read
+	URL      string    // where, or from which data
+}
+
+// Error names the model and the day its price was read.
+func (e *StalePriceError) Error() string {
+	return fmt.Sprintf("the price of %q is that of the provider %q as it was read on %s: look up what you pay, and set it by Config.Prices",
+		e.Model, e.Provider, e.ReadOn.Format(time.DateOnly))
 }

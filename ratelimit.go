@@ -135,7 +135,8 @@ type RateLimiter struct {
 	charged  [1]*account.Call   // room for the calls of one request
 	unused   unusedReservations // that were not handed out yet
 	ledger   tally.Ledger       // what Audit tells
-	pricing  *catalog.Prices    // Config.Prices and SetPrice; nil where no money is counted
+	pricing  *catalog.Prices    // Config.Prices, SetPrice and the built-in ones; nil where no money is counted
+	noPrices bool               // Config.NoPrices
 
 	quotaVersion int    // how often quotas changed
 	sayer        string // Event.By, while something is said of quotas

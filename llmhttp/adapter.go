@@ -90,8 +90,9 @@ type Usage struct {
 	// number.
 	Anomalies int
 
-	billed    money.Usage // the part that is billed, where the answer states it apart
-	hasBilled bool
+	// The part that is billed, where the answer states it apart.
+	billedInput, billedOutput int
+	hasBilled                 bool
 
 	final   bool // a stream announced its end, so that what it reported is not to grow any more
 	pending bool // the answer is a receipt: the model works on in the background

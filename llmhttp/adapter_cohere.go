@@ -70,9 +70,9 @@ func (cohere) Response(_ *Call, usage *Usage, v Value) {
 		case "tokens.output_tokens":
 			usage.Set(&usage.Output, v)
 		case "billed_units.input_tokens":
-			usage.setBilled(&usage.Prompt, &usage.billed.Input, v)
+			usage.setBilled(&usage.Prompt, &usage.billedInput, v)
 		case "billed_units.output_tokens":
-			usage.setBilled(&usage.Output, &usage.billed.Output, v)
+			usage.setBilled(&usage.Output, &usage.billedOutput, v)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (cohere) Count(call *Call, usage *Usage) (prompt, output int) {
 func (c cohere) Bill(call *Call, usage *Usage) money.Usage {
 	bill := money.Usage{Input: usage.Prompt, Output: usage.Output}
 	if usage.hasBilled {
-		bill = usage.billed
+		bill.Input, bill.Output = usage.billedInput, usage.billedOutput
 	}
 	if call.Operation != "chat" {
 		bill.Output = 0

@@ -16,8 +16,8 @@ type Biller interface {
 	Bill(call *Call, usage *Usage) money.Usage
 }
 
-// billOf returns what is billed for a usage. Where the answer says nothing of the service tier, that
-// is the one that the request asks for.
+// billOf returns what is billed for a usage. Where the answer says nothing of the service tier,
+// that is the one that the request asks for.
 func billOf(a Adapter, call *Call, usage *Usage) money.Usage {
 	bill := money.Usage{
 		Input: usage.Prompt + usage.ToolUse, CachedInput: usage.CacheRead, CacheWrite: usage.CacheWrite,

@@ -25,8 +25,10 @@
 //	Anthropic: the parts are beside
 //	    Input        input_tokens
 //	    CachedInput  cache_read_input_tokens
-//	    CacheWrite   cache_creation_input_tokens
+//	    CacheWrite   cache_creation_input_tokens, less those for an hour
+//	    CacheWriteHour  cache_creation.ephemeral_1h_input_tokens
 //	    Output       output_tokens, thinking inside
+//	    ServiceTier  TierOf(service_tier); OpenAI has it beside the usage
 //
 //	Gemini: cached content is inside the prompt, tool results and thoughts are beside
 //	    Input        promptTokenCount - cachedContentTokenCount + toolUsePromptTokenCount
@@ -48,8 +50,7 @@
 //
 // # What a price leaves out
 //
-// A Price is one price for each kind. Where the price depends on more than that, as on the length
-// of the prompt, the lifetime of a cache entry, sounds and images, or a service tier, take the
-// highest that may apply: the budget then counts too much rather than too little. Fees that are
-// not for tokens, such as for searches or for the storage of a cache, are not in it.
+// Sounds, images and videos may cost more than text, and are counted as text here: where a model
+// takes them, set the highest price that may apply. Fees that are not for tokens, such as for
+// searches or for the storage of a cache, are not in a Price.
 package money

@@ -149,6 +149,29 @@ func ExamplePrice_Validate() {
 	// true
 }
 
+// A large call and one of another service tier have prices of their own. What is not known of a
+// call counts at the dearest.
+func ExamplePrice_CostAt() {
+	price := money.Price{
+		Input: money.USD(5), Output: money.USD(30),
+		Rates: money.Rates{
+			{ServiceTier: money.Flex, Input: money.USD(2.50), Output: money.USD(15)},
+			{ServiceTier: money.Priority, Input: money.USD(12.50), Output: money.USD(75)},
+			{Above: 271_999, Input: money.USD(10), Output: money.USD(45)},
+		},
+	}
+	used := money.Usage{Input: 100_000, Output: 10_000}
+	fmt.Println(price.CostAt(used, money.Terms{ServiceTier: money.Standard}))
+	fmt.Println(price.CostAt(used, money.Terms{ServiceTier: money.TierOf("flex")}))
+	fmt.Println(price.CostAt(used, money.Terms{}))
+	fmt.Println(price.Cost(money.Usage{Input: 300_000, Output: 10_000}))
+	// Output:
+	// $0.80
+	// $0.40
+	// $2.00
+	// $3.45
+}
+
 // OpenAI and Gemini count cached tokens as part of the prompt, Anthropic beside it.
 func ExampleUsage() {
 	var openAI struct { // of chat completions

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Price is what the tokens of a model cost, each field for a million tokens. Prices compare with ==.
-// The zero value is no price: see IsZero.
+// Price is what the tokens of a model cost, each field for a million tokens. Prices compare with
+// ==. The zero value is no price: see IsZero.
 type Price struct {
 	// Input is the price of input tokens. Zero is free.
 	Input Amount `yaml:"input,omitempty" json:"input,omitempty"`
@@ -56,17 +56,17 @@ func (p *Price) plain() Rate {
 	return Rate{Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, CacheWriteHour: p.CacheWriteHour, Output: p.Output}
 }
 
-// Terms are what the price of a call depends on beside its tokens. The zero value is a call of which
-// nothing is known: the dearest counts.
+// Terms are what the price of a call depends on beside its tokens. The zero value is a call of
+// which nothing is known: the dearest counts.
 type Terms struct {
 	At          time.Time   // of the admission; the zero time is any
 	ServiceTier ServiceTier // that served the call; zero is any
 }
 
 // CostAt returns what a call costs: the exact cost of all its tokens, rounded up to a micro-dollar
-// once, at most Max. The service tier that the usage names counts before that of the terms. Of what is not
-// known the dearest counts. Negative prices and counts count as zero, so it is never negative. It
-// does not allocate.
+// once, at most Max. The service tier that the usage names counts before that of the terms. Of what
+// is not known the dearest counts. Negative prices and counts count as zero, so it is never
+// negative. It does not allocate.
 func (p Price) CostAt(u Usage, terms Terms) Amount { return p.costAt(&u, terms) }
 
 func (p *Price) costAt(u *Usage, terms Terms) (dearest Amount) {
@@ -85,8 +85,8 @@ func (p *Price) costAt(u *Usage, terms Terms) (dearest Amount) {
 	return dearest
 }
 
-// MaxCostAt returns the most that a call with so many tokens can cost by the terms, whichever of its
-// input is cached. A budget that reserves it never has to charge more for a Usage within these
+// MaxCostAt returns the most that a call with so many tokens can cost by the terms, whichever of
+// its input is cached. A budget that reserves it never has to charge more for a Usage within these
 // counts. It does not allocate.
 func (p Price) MaxCostAt(input, output int, terms Terms) (most Amount) {
 	return p.maxCostAt(input, output, terms)
@@ -158,8 +158,8 @@ func (p Price) Cost(u Usage) Amount { return p.costAt(&u, Terms{ServiceTier: Sta
 // MaxCost is MaxCostAt for any service at any time.
 func (p Price) MaxCost(input, output int) Amount { return p.maxCostAt(input, output, Terms{}) }
 
-// cost is a sum of prices times tokens, in millionths of a micro-dollar, which stops at what 128 bits
-// hold.
+// cost is a sum of prices times tokens, in millionths of a micro-dollar, which stops at what 128
+// bits hold.
 type cost struct{ high, low uint64 }
 
 func (c *cost) add(price Amount, tokens int) {

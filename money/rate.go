@@ -87,9 +87,9 @@ func dayTimeOf(at time.Time) DayTime {
 	return DayTime(at.Hour()*60 + at.Minute())
 }
 
-// Rate is what the tokens of some calls cost in place of the prices of Price: of those above a size,
-// of a service tier, at some hours, or of all these together. Its prices are for a million tokens,
-// and a zero one means what it means in Price. The zero Rate is none.
+// Rate is what the tokens of some calls cost in place of the prices of Price: of those above a
+// size, of a service tier, at some hours, or of all these together. Its prices are for a million
+// tokens, and a zero one means what it means in Price. The zero Rate is none.
 type Rate struct {
 	// Above has the rate hold for calls with more input tokens than this, those of the cache
 	// included. All tokens of such a call cost what the rate says. Zero is any size.

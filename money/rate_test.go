@@ -143,8 +143,8 @@ func billed(p money.Price, u money.Usage, tier money.ServiceTier, minute int) mo
 	return exactCost(plain, u)
 }
 
-// CostAt is the dearest of what the rates say for each tier and minute that the terms leave open, and
-// MaxCostAt the dearest of all usages within its counts.
+// CostAt is the dearest of what the rates say for each tier and minute that the terms leave open,
+// and MaxCostAt the dearest of all usages within its counts.
 func TestRatesOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for range 1500 / racetest.Factor {

@@ -18,6 +18,10 @@ type Prices struct {
 	prices map[string]*money.Price // by names as callers use them, counted names, and patterns
 	index  *PatternIndex           // the patterns
 	free   bool                    // a model without a price costs nothing
+
+	// Others returns the price of a model, counted under a name, that has none here; nil for none.
+	// It is nil where only these prices count.
+	Others func(name, model string) *money.Price
 }
 
 // ValidatePrices returns an error that names the model, the field and the value of the first price
@@ -82,7 +86,10 @@ func (p *Prices) Find(naming *Names, name, model string) *money.Price {
 			return p.prices[pattern]
 		}
 	}
-	return p.prices[Every]
+	if price := p.prices[Every]; price != nil || p.Others == nil {
+		return price
+	}
+	return p.Others(name, model)
 }
 
 // Most returns the most that a call of a model can cost that is admitted at a time, by whichever

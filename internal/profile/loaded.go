@@ -13,6 +13,7 @@ import (
 type Loaded struct {
 	providers []string
 	quotas    map[string]Quota
+	prices    foundPrices
 }
 
 // Quota is a quota of a profile, and where and when it was read.

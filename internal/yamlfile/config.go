@@ -25,9 +25,8 @@ const maxConfig = 1 << 20
 // line, the key and the value.
 //
 // The exported fields of the struct and of the structs within have a yaml tag, a name or "-". They
-// are texts, booleans, integers, durations (as "250ms"), structs, lists, arrays that a list need not
-// fill, maps with texts as keys,
-// or implement [encoding.TextUnmarshaler].
+// are texts, booleans, integers, durations (as "250ms"), structs, lists, arrays that a list need
+// not fill, maps with texts as keys, or implement [encoding.TextUnmarshaler].
 func DecodeConfig(r io.Reader, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
