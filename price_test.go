@@ -31,7 +31,7 @@ func billedCalls() (calls []billedCall) {
 	add := func(model string, hour int, used money.Usage, tier string, micro int64) {
 		calls = append(calls, billedCall{model, hour, used, tier, micro})
 	}
-	// GPT-5.5: from 272,000 tokens of input on, twice the input and one and a half times the output.
+	// GPT-5.5: from 272,000 tokens of input on, twice the input and half as much again of output.
 	for _, input := range []int64{1000, 100_000, 271_999, 272_000, 300_000} {
 		for _, tier := range []string{"default", "flex", "priority", "batch"} {
 			in, out := 5*input, int64(30*2000)
