@@ -351,8 +351,8 @@ func TestExplainProvider(t *testing.T) {
 	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"our-deployment": {MaxRPM: 1}}})
 	defer rl.Close()
 	before := rl.Explain("our-deployment").Provider
-	rl.AddProvider("vertex")
-	if after := rl.Explain("our-deployment").Provider; before != "" || after != "vertex" {
+	rl.AddProvider("azure")
+	if after := rl.Explain("our-deployment").Provider; before != "" || after != "azure" {
 		t.Errorf("before AddProvider it is of %q, after it of %q", before, after)
 	}
 }

@@ -36,7 +36,7 @@ func TestProfile(t *testing.T) {
 		{ratelimit.ProviderAnthropic, "", "start", "claude-sonnet-4-5", q{MaxRPM: 1000, MaxITPM: 2_000_000, MaxOTPM: 400_000}},
 		{ratelimit.ProviderAnthropic, "start", "start", "claude-haiku-4-5", q{MaxRPM: 1000, MaxITPM: 2_000_000, MaxOTPM: 400_000}},
 		{ratelimit.ProviderAnthropic, "Scale", "scale", "claude-fable-5-1", q{MaxRPM: 4000, MaxITPM: 4_000_000, MaxOTPM: 800_000}},
-		{ratelimit.ProviderAnthropic, "build", "build", "claude-opus-5-5", q{}},
+		{ratelimit.ProviderAnthropic, "build", "build", "claude-opus-5-5", q{MaxRPM: 5000, MaxITPM: 5_000_000, MaxOTPM: 1_000_000}},
 		{ratelimit.ProviderAnthropic, "", "start", "claude-opus-4", q{}},
 		{ratelimit.ProviderOpenAI, "", "build", "gpt-6-luna", q{MaxRPM: 5000, MaxTPM: 2_000_000}},
 		{ratelimit.ProviderOpenAI, "", "build", "gpt-5.5", q{MaxRPM: 500, MaxTPM: 500_000}},
@@ -45,7 +45,7 @@ func TestProfile(t *testing.T) {
 		{ratelimit.ProviderOpenAI, "Tier 3", "3", "gpt-6-luna", q{MaxRPM: 5000, MaxTPM: 4_000_000}},
 		{ratelimit.ProviderOpenAI, "", "build", "gpt-5", q{}},
 		{ratelimit.ProviderGemini, "", "1", "gemini-2.5-flash", q{}},
-		{ratelimit.ProviderGemini, "free", "free", "gemini-3.6-flash", q{MaxRPD: 20, DayZone: "America/Los_Angeles"}},
+		{ratelimit.ProviderGemini, "free", "free", "gemini-3.6-flash", q{}},
 		{ratelimit.ProviderOpenRouter, "", "credits", "*:free", q{MaxRPM: 20, MaxRPD: 1000, DayZone: "UTC"}},
 		{ratelimit.ProviderDeepSeek, "", "regular", "deepseek-v4-pro", q{MaxInFlight: 500}},
 		{ratelimit.ProviderXAI, "", "0", "grok-4.7", q{MaxRPM: 7200, MaxTPM: 50_000_000}},
@@ -181,7 +181,7 @@ func ExampleProfile() {
 	_, err = ratelimit.Profile("antropic", "")
 	fmt.Println(errors.Is(err, ratelimit.ErrUnknownProvider))
 	// Output:
-	// 10000 2026-10-04
+	// 10000 2026-09-28
 	// true
 }
 

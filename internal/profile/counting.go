@@ -33,7 +33,7 @@ var Meanings = map[Rule]string{
 	ChecksSeconds:        "A 48th of the requests per minute may come in one second.",
 	ChecksTenSeconds:     "A sixth of the requests per minute may come in ten seconds.",
 	CountsConcurrency:    "Open requests count, not those of a time.",
-	SharesCapacity:       "There is no quota: a refusal says that the capacity of all customers is used up.",
+	SharesCapacity:       "There is no promise: a refusal may say that the capacity of all customers is used up.",
 	CountsByAccount:      "All models of a row share the limits of the account.",
 	CountsByProject:      "The limits hold for a project, with all its keys.",
 	CountsByOrganization: "The limits hold for an organization, with all its keys.",

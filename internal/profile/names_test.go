@@ -4,6 +4,7 @@ package profile
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,17 +38,17 @@ func TestRealNames(t *testing.T) {
 		{three, "gpt-6-cyber", ""},
 		{three, "gpt-5.6-sol", "gpt-5.6-sol"},
 		{three, "gpt-5.6-terra", "gpt-5.6-terra"},
-		{three, "gpt-5.6-luna", ""},
+		{three, "gpt-5.6-luna", "gpt-5.6-luna"},
 		{three, "gpt-5.5", "gpt-5.5"},
 		{three, "gpt-5.5-2026-04-23", "gpt-5.5"},
 		{three, "gpt-5.5-pro", ""},
 		{three, "gpt-5.5-pro-2026-04-23", ""},
-		{three, "gpt-5.4", "gpt-5.4"},
+		{three, "gpt-5.4", ""},
 		{three, "gpt-5.4-mini", ""},
 		{three, "gpt-5.4-mini-2026-03-17", ""},
 		{three, "gpt-5.4-nano", ""},
 		{three, "gpt-5.2", ""},
-		{three, "gpt-5.2-codex", "gpt-5.2-codex"},
+		{three, "gpt-5.2-codex", ""},
 		{three, "gpt-5", ""},
 		{three, "gpt-5-2025-08-07", ""},
 		{three, "gpt-5-mini", ""},
@@ -67,7 +68,7 @@ func TestRealNames(t *testing.T) {
 		{three, "o3", ""},
 		{three, "o3-mini-2025-01-31", "o3-mini"},
 		{three, "o4-mini", ""},
-		{three, "o4-mini-deep-research-2025-06-26", "o4-mini-deep-research"},
+		{three, "o4-mini-deep-research-2025-06-26", ""},
 		{three, "ft:gpt-4o-mini-2024-07-18:my-org:custom:id", ""},
 		{three, "text-embedding-3-small", ""},
 
@@ -85,7 +86,7 @@ func TestRealNames(t *testing.T) {
 		{three, "claude-sonnet-4-5", "claude-sonnet-4-5"},
 		{three, "claude-sonnet-4-5-20250929", "claude-sonnet-4-5"},
 		{three, "claude-sonnet-4-20250514", "claude-sonnet-4"},
-		{three, "claude-haiku-5-5", ""},
+		{three, "claude-haiku-5-5", "claude-haiku-5-5"},
 		{three, "claude-haiku-4-5", "claude-haiku-4-5"},
 		{three, "claude-haiku-4-5-20251001", "claude-haiku-4-5"},
 		{three, "claude-3-5-haiku-20241022", "claude-3-5-haiku"},
@@ -93,7 +94,7 @@ func TestRealNames(t *testing.T) {
 		{three, "claude-haiku-3.5", "claude-haiku-3.5"},
 		{three, "claude-3-haiku-20240307", ""},
 		{three, "claude-3-7-sonnet-latest", ""},
-		{"anthropic/build", "claude-opus-5-5", ""},
+		{"anthropic/build", "claude-opus-5-5", "claude-opus-5-5"},
 		{"anthropic/build", "claude-opus-4-20250514", ""},
 		{"anthropic/scale", "claude-haiku-4-5-20251001", "claude-haiku-4-5"},
 
@@ -107,19 +108,25 @@ func TestRealNames(t *testing.T) {
 		{three, "gemini-3-pro-preview", "gemini-3-pro-preview"},
 		{three, "gemini-3.6-flash", ""},
 		{three, "gemini-3.5-flash", ""},
-		{"gemini/free", "models/gemini-3.6-flash", "gemini-3.6-flash"},
+		{"gemini/free", "models/gemini-3.6-flash", ""},
 
 		// Bedrock: the quotas of an AWS account, not of one with Anthropic
 		{"bedrock " + three, "anthropic.claude-opus-4-6-v1", ""},
-		{"bedrock " + three, "us.anthropic.claude-opus-4-5-20251101-v1:0", ""},
-		{"bedrock " + three, "global.anthropic.claude-haiku-4-5-20251001-v1:0", ""},
-		{"bedrock " + three, "eu.anthropic.claude-sonnet-4-6", ""},
+		{"bedrock " + three, "us.anthropic.claude-opus-4-5-20251101-v1:0", "us.anthropic.claude-opus-4-5"},
+		{"bedrock " + three, "global.anthropic.claude-haiku-4-5-20251001-v1:0", "global.anthropic.claude-haiku-4-5"},
+		{"bedrock " + three, "eu.anthropic.claude-sonnet-4-6", "eu.anthropic.claude-sonnet-4-6"},
+		{"bedrock", "us.anthropic.claude-opus-5-v1:0", "us.anthropic.claude-opus-5"},
+		{"bedrock", "us.anthropic.claude-opus-5-5-v1:0", "us.anthropic.claude-opus-5-5"},
+		{"bedrock", "us.anthropic.claude-sonnet-5-5", ""},
 		{"bedrock", "amazon.nova-pro-v1:0:300k", ""},
 		{"bedrock", "arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-3-haiku-20240307-v1:0", ""},
 
-		// Vertex: no quota of its own; beside Anthropic's profile the path and the date come off
+		// Vertex: a threshold by family; beside Anthropic's profile the path and the date come off
 		{"vertex", "publishers/anthropic/models/claude-opus-4-5@20251101", ""},
-		{"vertex", "publishers/google/models/gemini-2.5-pro", ""},
+		{"vertex", "publishers/google/models/gemini-2.5-pro", "publishers/google/models/gemini-*-pro"},
+		{"vertex", "projects/p/locations/global/publishers/google/models/gemini-3.8-flash", "projects/*/publishers/google/models/gemini-*-flash"},
+		{"vertex", "publishers/google/models/gemini-3-pro-image", ""},
+		{"vertex", "publishers/anthropic/models/claude-haiku-4-5@20251001", "publishers/anthropic/models/claude-haiku-4-5"},
 		{"vertex anthropic", "projects/p/locations/global/publishers/anthropic/models/claude-haiku-4-5@20251001", "claude-haiku-4-5"},
 		{"vertex anthropic", "claude-sonnet-4-5@20250929", "claude-sonnet-4-5"},
 		{"vertex anthropic", "claude-3-5-haiku@20241022", "claude-3-5-haiku"},
@@ -133,10 +140,10 @@ func TestRealNames(t *testing.T) {
 
 		// Groq
 		{"groq", "llama-3.3-70b-versatile", ""},
-		{"groq/free", "llama-3.3-70b-versatile", "llama-3.3-70b-versatile"},
-		{"groq/free", "llama-3.1-8b-instant", "llama-3.1-8b-instant"},
+		{"groq/free", "llama-3.3-70b-versatile", ""},
+		{"groq/free", "llama-3.1-8b-instant", ""},
 		{"groq/free", "openai/gpt-oss-120b", "openai/gpt-oss-120b"},
-		{"groq/free", "groq/compound-mini", ""},
+		{"groq/free", "groq/compound-mini", "groq/compound-mini"},
 		{"groq/free", "moonshotai/kimi-k2-instruct-0905", ""},
 
 		// Mistral, xAI, DeepSeek, Cerebras
@@ -145,13 +152,14 @@ func TestRealNames(t *testing.T) {
 		{"xai", "grok-4.7", "grok-4.7"},
 		{"xai", "grok-4.5-latest", "grok-4.5"},
 		{"xai", "x-ai/grok-4.6", "grok-4.6"},
-		{"xai", "grok-4.20-0309-reasoning", ""},
+		{"xai", "grok-4.20-0309-reasoning", "grok-4.20-0309-reasoning"},
 		{"xai", "grok-4-0709", ""},
 		{"deepseek", "deepseek-v4-flash", "deepseek-v4-flash"},
 		{"deepseek", "deepseek-v4-pro", "deepseek-v4-pro"},
 		{"deepseek", "deepseek-reasoner", ""},
 		{"cerebras", "gpt-oss-120b", "gpt-oss-120b"},
-		{"cerebras", "zai-glm-4.7", "zai-glm-4.7"},
+		{"cerebras", "zai-glm-4.7", ""},
+		{"cerebras/free", "qwen-3.8-27b", "qwen-3.8-27b"},
 		{"cerebras", "llama-3.3-70b", ""},
 
 		// OpenRouter
@@ -181,6 +189,98 @@ func TestRealNames(t *testing.T) {
 	}
 }
 
+// noFigure is what a name gets of which the provider's note says that there is no current figure.
+const noFigure = "no current figure"
+
+// honest reports whether the note of a provider says that a model has no current figure: by a
+// pattern in it, or by saying so of any model.
+func honest(p *Provider, model string) bool {
+	_, said, found := strings.Cut(p.Note, "No current figure: ")
+	if !found || strings.HasPrefix(said, "any ") {
+		return found
+	}
+	var patterns []string
+	for i, part := range strings.Split(said, "`") {
+		if i%2 == 1 {
+			patterns = append(patterns, part)
+		}
+	}
+	index := catalog.NewPatternIndex(slices.Values(patterns))
+	_, ok := index.Longest(model)
+	return ok || slices.Contains(patterns, model)
+}
+
+// Names that people use, under which their provider's profile has a quota, or else says that no
+// current figure is known.
+func TestNamesPeopleUse(t *testing.T) {
+	set := builtin(t)
+	for _, tt := range []struct{ provider, model, want string }{
+		{"openai", "gpt-6-luna", "gpt-6-luna"},
+		{"openai", "gpt-6.1-sol", "gpt-6.1-sol"},
+		{"openai", "gpt-5.5", "gpt-5.5"},
+		{"openai", "gpt-5.1", noFigure},
+		{"openai", "gpt-5", noFigure},
+		{"openai", "gpt-5-mini-2025-08-07", noFigure},
+		{"openai", "gpt-4.1", noFigure},
+		{"openai", "gpt-4o", "gpt-4o"},
+		{"openai", "gpt-4o-mini-2024-07-18", "gpt-4o-mini"},
+		{"openai", "o3", noFigure},
+		{"openai", "o4-mini", noFigure},
+		{"anthropic", "claude-opus-5-5", "claude-opus-5-5"},
+		{"anthropic", "claude-sonnet-5-5", "claude-sonnet-5-5"},
+		{"anthropic", "claude-haiku-5-5", "claude-haiku-5-5"},
+		{"anthropic", "claude-sonnet-4-5-20250929", "claude-sonnet-4-5"},
+		{"anthropic", "claude-opus-4-1-20250805", noFigure},
+		{"anthropic", "claude-3-5-sonnet-20241022", noFigure},
+		{"anthropic", "claude-3-5-haiku-latest", "claude-3-5-haiku"},
+		{"gemini", "gemini-2.5-pro", "gemini-2.5-pro"}, // as the source document has it
+		{"gemini", "gemini-2.5-flash", noFigure},
+		{"gemini", "gemini-3.8-flash", noFigure},
+		{"gemini", "gemini-3.1-pro-preview", noFigure},
+		{"groq", "llama-3.3-70b-versatile", noFigure},
+		{"groq", "llama-3.1-8b-instant", noFigure},
+		{"groq/free", "openai/gpt-oss-120b", "openai/gpt-oss-120b"},
+		{"mistral", "mistral-large-latest", noFigure},
+		{"mistral", "codestral-2508", noFigure},
+		{"xai", "grok-4", noFigure},
+		{"xai", "grok-4.7", "grok-4.7"},
+		{"deepseek", "deepseek-chat", noFigure},
+		{"deepseek", "deepseek-reasoner", noFigure},
+		{"deepseek", "deepseek-flash", "deepseek-flash"},
+		{"azure", "gpt-4.1", noFigure},
+		{"azure", "prod-gpt-5.4-eastus2", noFigure},
+		{"bedrock", "us.anthropic.claude-opus-4-5-20251101-v1:0", "us.anthropic.claude-opus-4-5"},
+		{"bedrock", "eu.anthropic.claude-sonnet-4-6", "eu.anthropic.claude-sonnet-4-6"},
+		{"bedrock", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "global.anthropic.claude-haiku-4-5"},
+		{"bedrock", "amazon.nova-pro-v1:0", noFigure},
+		{"vertex", "publishers/google/models/gemini-2.5-flash", "publishers/google/models/gemini-*-flash"},
+		{"vertex", "projects/p/locations/global/publishers/google/models/gemini-3.1-pro-preview", "projects/*/publishers/google/models/gemini-*-pro-preview"},
+		{"vertex", "publishers/anthropic/models/claude-haiku-4-5@20251001", "publishers/anthropic/models/claude-haiku-4-5"},
+		{"cerebras", "gpt-oss-120b", "gpt-oss-120b"},
+		{"cerebras", "llama-3.3-70b", noFigure},
+		{"openrouter", "meta-llama/llama-3.2-3b-instruct:free", "*:free"},
+		{"openrouter", "anthropic/claude-opus-4.5", noFigure},
+		{"local", "llama3.1:8b-instruct-q4_K_M", noFigure},
+	} {
+		name, tier, at := strings.Cut(tt.provider, "/")
+		p := set.Provider(name)
+		quotas := p.Defaults()
+		if at {
+			quotas = p.Models(tier)
+		}
+		got := resolve(tt.model, quotas)
+		if got == "" && honest(p, tt.model) {
+			got = noFigure
+		}
+		if got != tt.want {
+			t.Errorf("%s of %s: %q, want %q", tt.model, tt.provider, got, tt.want)
+		}
+	}
+	if honest(set.Provider("openai"), "gpt-6-luna") || honest(set.Provider("anthropic"), "claude-opus-5") {
+		t.Error("a model with current figures is said to have none")
+	}
+}
+
 // Without Config.MatchVersions only patterns stand for dated names.
 func TestRealNamesWithoutMatchVersions(t *testing.T) {
 	quotas := make(map[string]*Row)
@@ -195,12 +295,12 @@ func TestRealNamesWithoutMatchVersions(t *testing.T) {
 		"claude-3-5-haiku-20241022":                   "claude-3-5-haiku-*",
 		"claude-3-5-haiku-latest":                     "claude-3-5-haiku-*",
 		"gpt-5.5-2026-04-23":                          "gpt-5.5-20*",
-		"o4-mini-deep-research-2025-06-26":            "o4-mini-deep-research-20*",
+		"o4-mini-deep-research-2025-06-26":            "",
 		"meta-llama/llama-3.2-3b-instruct:free":       "*:free",
 		"claude-opus-4-20250514":                      "",
 		"claude-opus-5-5":                             "",
 		"gpt-5.4-mini-2026-03-17":                     "",
-		"us.anthropic.claude-opus-4-5-20251101-v1:0":  "",
+		"us.anthropic.claude-opus-4-5-20251101-v1:0":  "us.anthropic.claude-opus-4-5-*",
 		"anthropic/claude-haiku-4-5-20251001":         "",
 		"publishers/google/models/gemini-2.0-flash-1": "",
 	} {

@@ -24,7 +24,10 @@ func busyService(t *testing.T) (rl *ratelimit.RateLimiter, end func()) {
 		Tiers: map[ratelimit.Provider]string{
 			ratelimit.ProviderOpenAI: "build", ratelimit.ProviderAnthropic: "start", ratelimit.ProviderGemini: "free",
 		},
-		Quotas: map[string]ratelimit.ModelQuota{"local/*": {MaxInFlight: 8}, "pool/llama-4": poolQuota},
+		Quotas: map[string]ratelimit.ModelQuota{
+			"local/*": {MaxInFlight: 8}, "pool/llama-4": poolQuota,
+			"gemini-3.6-flash": {MaxRPD: 20, DayZone: "America/Los_Angeles"},
+		},
 		Pools: map[string]ratelimit.Pool{
 			"product": {Models: []string{"gpt-6-*"}, Quota: ratelimit.ModelQuota{MaxRPM: 800, MaxSpendPerDay: money.USD(12)}},
 		},
