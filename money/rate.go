@@ -25,10 +25,13 @@ var tierNames = [tierCount]string{"", "standard", "batch", "flex", "priority"}
 
 // TierOf returns the tier that an answer of a provider names, as OpenAI and Anthropic do in
 // service_tier; 0 for a name that is not known, and for "auto", which says what was asked for and
-// not what was served.
+// not what was served. OpenAI calls priority fast, too.
 func TierOf(name string) ServiceTier {
-	if name == "default" {
+	switch name {
+	case "default":
 		return Standard
+	case "fast":
+		return Priority
 	}
 	for tier := Standard; tier < tierCount; tier++ {
 		if tierNames[tier] == name {
@@ -49,7 +52,7 @@ func (t ServiceTier) String() string {
 // MarshalText returns what String does.
 func (t ServiceTier) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads what String returns, and "default". It fails for any other text, and changes
+// UnmarshalText reads what String returns, and what TierOf does. It fails for any other text, and changes
 // nothing then.
 func (t *ServiceTier) UnmarshalText(text []byte) error {
 	tier := TierOf(string(text))

@@ -232,7 +232,7 @@ func TestRatesJSON(t *testing.T) {
 	}
 	p = gpt55
 	for text, want := range map[string]string{
-		`[{"service_tier":"fast"}]`:               `service tier "fast", want standard, batch, flex or priority`,
+		`[{"service_tier":"slow"}]`:               `service tier "slow", want standard, batch, flex or priority`,
 		`[{"from":"25:00"}]`:                      `time of day "25:00", want one such as 16:30`,
 		`[{"from":"1:00"}]`:                       `time of day "1:00", want one such as 16:30`,
 		`[{"abvoe":5}]`:                           `unknown field "abvoe"`,
@@ -247,7 +247,7 @@ func TestRatesJSON(t *testing.T) {
 
 func TestTierOf(t *testing.T) {
 	for name, want := range map[string]money.ServiceTier{
-		"standard": money.Standard, "default": money.Standard, "batch": money.Batch, "flex": money.Flex, "priority": money.Priority,
+		"standard": money.Standard, "default": money.Standard, "batch": money.Batch, "flex": money.Flex, "priority": money.Priority, "fast": money.Priority,
 		"": 0, "auto": 0, "scale": 0, "Priority": 0,
 	} {
 		if got := money.TierOf(name); got != want {
