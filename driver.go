@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ type driver struct {
 // readyLocked makes what a zero RateLimiter lacks.
 func (rl *RateLimiter) readyLocked() {
 	if rl.engine == nil {
-		rl.engine = engine.New(rand.Uint64(), observer{rl})
+		rl.engine = engine.New(engine.DrawSeed(), observer{rl})
 		rl.engine.SetMaxModels(rl.maxModels)
 		if rl.naming.MatchVersions {
 			rl.engine.Rename = rl.nameRLocked
