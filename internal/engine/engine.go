@@ -86,6 +86,8 @@ type Observer interface {
 	Requoted(c catalog.Change)
 	// Cooled tells of a cooldown that began.
 	Cooled(a *account.Account, asked string)
+	// Asked tells what a command asks for, before anything of that is charged.
+	Asked(reqs []Request, now account.Now)
 	// Ended tells that a call ended by itself.
 	Ended(c *account.Call, how account.How, now account.Now)
 }
@@ -165,4 +167,5 @@ func (nobody) Shown(*account.Account)                        {}
 func (nobody) Hidden(*account.Account, bool)                 {}
 func (nobody) Requoted(catalog.Change)                       {}
 func (nobody) Cooled(*account.Account, string)               {}
+func (nobody) Asked([]Request, account.Now)                  {}
 func (nobody) Ended(*account.Call, account.How, account.Now) {}
