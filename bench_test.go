@@ -20,6 +20,14 @@ import (
 // internal/bench.
 var benchSizes = []int{0, 100, 10_000, 1_000_000}
 
+// benchSize is a size of a benchmark, a hundredth with -short, which only looks whether it runs.
+func benchSize(n int) int {
+	if testing.Short() {
+		return n / 100
+	}
+	return n
+}
+
 // filledLimiter returns a limiter whose window of "m" holds n entries of 10
 // tokens, spread over the last 20 seconds.
 func filledLimiter(b *testing.B, n int, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
@@ -48,6 +56,7 @@ func BenchmarkCalls(b *testing.B) {
 	found := roomy
 	found.AdaptiveFloorRPM = 1_000_000_000
 	for _, n := range benchSizes {
+		n = benchSize(n)
 		calls := []struct {
 			name  string
 			quota ratelimit.ModelQuota
@@ -85,7 +94,7 @@ func reserveAndCommit(rl *ratelimit.RateLimiter, used int) {
 
 // BenchmarkLeaving measures the one call at which a million entries leave.
 func BenchmarkLeaving(b *testing.B) {
-	const n = 1_000_000
+	n := benchSize(1_000_000)
 	stats := filledStats(n)
 	rl := newLimiter(b, ratelimit.ModelQuota{MaxRPM: 1 << 30})
 	b.ReportAllocs()
@@ -115,7 +124,7 @@ func BenchmarkLongestCall(b *testing.B) {
 	var r *ratelimit.Reservation
 	record := func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 90, 10) }
 	reserve := func(rl *ratelimit.RateLimiter) { r, _ = rl.Reserve("m", 90, 10) }
-	const growth = 1<<20 + 5000
+	growth := benchSize(1<<20 + 5000)
 	for _, bench := range []struct {
 		name         string
 		quota        ratelimit.ModelQuota
@@ -181,6 +190,7 @@ func leavingStats(n int) *ratelimit.UsageStats {
 func BenchmarkPersist(b *testing.B) {
 	for _, backend := range backends {
 		for _, models := range []int{1, 1000, 100_000} {
+			models = max(benchSize(models), 1)
 			b.Run(fmt.Sprintf("%s/%d-models", backend, models), func(b *testing.B) {
 				rl := newLimiterWith(b, ratelimit.Config{
 					Backend:  backend,
@@ -189,7 +199,7 @@ func BenchmarkPersist(b *testing.B) {
 				})
 				defer rl.Close()
 				for i := range models {
-					rl.State[fmt.Sprint("m", i)] = filledStats(100_000 / models)
+					rl.State[fmt.Sprint("m", i)] = filledStats(benchSize(100_000) / models)
 				}
 				benchWatched(b, rl, func() {
 					if err := rl.Persist(); err != nil {
@@ -204,7 +214,7 @@ func BenchmarkPersist(b *testing.B) {
 // BenchmarkMarshal is what BenchmarkPersist of one model would cost by way of
 // yaml.Marshal, before anything is written.
 func BenchmarkMarshal(b *testing.B) {
-	state := map[string]*ratelimit.UsageStats{"m": filledStats(100_000)}
+	state := map[string]*ratelimit.UsageStats{"m": filledStats(benchSize(100_000))}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := yaml.Marshal(state); err != nil {
@@ -218,7 +228,7 @@ func BenchmarkMarshal(b *testing.B) {
 func BenchmarkPersistNew(b *testing.B) {
 	rl := newLimiterWith(b, ratelimit.Config{Backend: "sqlite", FilePath: filepath.Join(b.TempDir(), "state.db")})
 	defer rl.Close()
-	rl.State["m"] = filledStats(100_000)
+	rl.State["m"] = filledStats(benchSize(100_000))
 	started := time.Now()
 	if err := rl.Persist(); err != nil {
 		b.Fatal(err)
@@ -243,7 +253,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.Run(backend, func(b *testing.B) {
 			rl := newLimiterWith(b, ratelimit.Config{Backend: backend, FilePath: filepath.Join(b.TempDir(), "state")})
 			defer rl.Close()
-			rl.State["m"] = filledStats(100_000)
+			rl.State["m"] = filledStats(benchSize(100_000))
 			if err := rl.Persist(); err != nil {
 				b.Fatal(err)
 			}
@@ -259,7 +269,7 @@ func BenchmarkLoad(b *testing.B) {
 // manyModels returns a limiter with 100,000 models of one entry each.
 func manyModels(b *testing.B) *ratelimit.RateLimiter {
 	rl := newLimiter(b, ratelimit.ModelQuota{})
-	for i := range 100_000 {
+	for i := range benchSize(100_000) {
 		rl.RecordUsage(fmt.Sprint("m", i), 1, 1)
 	}
 	return rl
@@ -337,6 +347,7 @@ var benchModels = []int{10, 1_000, 10_000, 50_000}
 func BenchmarkManyModels(b *testing.B) {
 	const few = 10
 	for _, n := range benchModels {
+		n = benchSize(n)
 		names := make([]string, n+few)
 		for i := range names {
 			names[i] = fmt.Sprint("model", i)

@@ -267,9 +267,10 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request, now accoun
 	if rl.pricing != nil {
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, req.BilledOutput, now.Wall)
 	}
+	r.Deny = rl.unknown == UnknownDeny
 	if r.Account.Has(account.Unknown) || !r.Account.IsShown() {
-		if nearest, unknown := rl.meetRLocked(&r.Target); unknown && rl.unknown == UnknownDeny {
-			r.Deny, r.Nearest = true, nearestHint(nearest)
+		if nearest, unknown := rl.meetRLocked(&r.Target); unknown && r.Deny {
+			r.Nearest = nearestHint(nearest)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ type driver struct {
 // readyLocked makes what a zero RateLimiter lacks.
 func (rl *RateLimiter) readyLocked() {
 	if rl.engine == nil {
-		rl.engine = engine.New(rand.Uint64(), observer{rl})
+		rl.engine = engine.New(engine.DrawSeed(), observer{rl})
 		rl.engine.SetMaxModels(rl.maxModels)
 		if rl.naming.MatchVersions {
 			rl.engine.Rename = rl.nameRLocked
@@ -221,6 +220,14 @@ func (o observer) Cooled(a *account.Account, asked string) {
 
 // isOurs reports whether this process has brought about what is told.
 func (o observer) isOurs() bool { return o.rl.shared == nil || o.rl.shared.own }
+
+// Asked notes what the model of a Reserve has used before it.
+func (o observer) Asked(reqs []engine.Request, now account.Now) {
+	if s := o.rl.shared; s != nil && s.own {
+		s.before = ModelStats{}
+		s.before.count(reqs[0].Account, o.rl.span(), now)
+	}
+}
 
 // Ended ends a reservation that nobody has settled in time.
 func (o observer) Ended(c *account.Call, how account.How, now account.Now) {

@@ -212,8 +212,8 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	if rl.pricing != nil {
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0, now.Wall)
 	}
-	if rl.unknown == UnknownDeny && t.Account.Has(account.Unknown) && !rl.engine.Catalog.NamesModel(t.Counted, t.Asked) {
-		r.Deny, r.Nearest = true, nearestHint(rl.engine.Catalog.Nearest(t.Asked, &rl.naming))
+	if r.Deny = rl.unknown == UnknownDeny; r.Deny && t.Account.Has(account.Unknown) {
+		r.Nearest = nearestHint(rl.engine.Catalog.Nearest(t.Asked, &rl.naming))
 	}
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)

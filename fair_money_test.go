@@ -181,7 +181,7 @@ func TestSpendOfSharedFileAgreesWithBooks(t *testing.T) {
 						t.Fatal(err)
 					}
 					return rl
-				}, 200)
+				}, times(200, 40, 200))
 			})
 		})
 	}

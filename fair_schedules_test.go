@@ -335,7 +335,7 @@ func TestFairSchedulesOfSharedFile(t *testing.T) {
 				defer rl.Close()
 				s.limiters = append(s.limiters, rl)
 			}
-			s.run(3 + s.random.IntN(8))
+			s.run(3 + s.random.IntN(times(8, 1, 8)))
 		})
 	}
 }

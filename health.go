@@ -44,7 +44,8 @@ func (e *DenialsError) Error() string {
 
 // EstimateError is a warning of [RateLimiter.Health]: the last calls of a model, 32 at least, used
 // less than a quarter or more than twice of the tokens that they estimated. Estimates that are too
-// large keep others waiting, and with ones that are too small the provider refuses calls.
+// large keep others waiting, and with ones that are too small the provider refuses calls. With
+// Config.Shared and Config.Store the calls are those of this limiter.
 type EstimateError struct {
 	Model     string // as it is counted
 	Calls     int    // that were settled; calls of long ago count less, so this is not all of them

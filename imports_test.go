@@ -177,7 +177,7 @@ var importRules = map[string][]string{
 	"internal/test/limitertest": {modulePath, modulePath + "/internal/sqlitestate"},
 	"internal/test/lives": {
 		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
-		modulePath + "/internal/fleet", modulePath + "/internal/store", modulePath + "/internal/store/memlog",
+		modulePath + "/internal/engine", modulePath + "/internal/fleet", modulePath + "/internal/store", modulePath + "/internal/store/memlog",
 	},
 	"internal/test/persist": {
 		modulePath, modulePath + "/money", "gopkg.in/yaml.v3", "golang.org/x/sys/...",

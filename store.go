@@ -38,6 +38,7 @@ type shared struct {
 	next       *sending                     // what was put and is not sent yet; nil for nothing
 	last       *sending                     // was sent last; nil before the first
 	own        bool                         // what is being applied is a command of this limiter
+	before     ModelStats                   // of the first model of the last Reserve of this limiter that was applied
 }
 
 // openTimeout bounds what an opening waits for others. A store has a bound of its own for the time
@@ -160,7 +161,7 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 		}
 	}
 	if was != nil {
-		s.tellQuotasLocked(quotasOf(was), quotasOf(e))
+		s.tellQuotasLocked(was.Catalog.Quotas(), e.Catalog.Quotas())
 	}
 	for a := range e.Accounts {
 		if was != nil {
@@ -180,17 +181,6 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 		}
 	}
 	rl.quotaVersion++
-}
-
-// quotasOf returns the quotas of all models and pools.
-func quotasOf(e *engine.Engine) map[string]state.Quota {
-	all := make(map[string]state.Quota)
-	for _, name := range slices.Concat(e.Catalog.Names(), e.Catalog.PoolNames()) {
-		if q, has := e.Catalog.Quota(name); has {
-			all[name] = q
-		}
-	}
-	return all
 }
 
 // tellQuotasLocked tells which quotas another engine has.

@@ -61,7 +61,7 @@ func (is *reserving) reserve() {
 		ok = s.judge(&is.option, &is.by, is.reqs, &is.d)
 	}
 	if ok && len(is.reqs) > 0 {
-		wants := appendWants(is.single.want[:0], is.option.Requests)
+		wants := engine.WantsOf(is.single.want[:0], is.option.Requests)
 		err := s.replica.DoOwn(engine.Admit{By: is.option.By, Wants: wants}, is)
 		if ok = err == nil; !ok {
 			s.fail(&is.d, err)
@@ -93,17 +93,21 @@ func (is *reserving) Hear(o *engine.Outcome, alone bool) {
 // decidedLocked makes the decision what the log has decided, and the reservations.
 func (is *reserving) decidedLocked(o *engine.Outcome, alone bool, now account.Now) {
 	s, d := is.s, &is.d
-	if !o.Verdict.Allowed {
-		v, items := o.Verdict, s.itemsLocked(&is.option, now)
-		v.Hint(items)
-		d.follow(&v, items, s.rl.span(), now)
+	if *d = (Decision{Stats: d.Stats}); !alone { // what was known here may be old
+		d.Stats = s.before
+	}
+	v := o.Verdict
+	if v.Allowed {
+		d.explain(&v, nil)
+		is.made = s.madeLocked(&is.option, o.Calls, alone, now)
 		return
 	}
-	if !d.Allowed { // by what was known here before
-		*d = Decision{Stats: d.Stats}
-		d.explain(&o.Verdict, s.itemsLocked(&is.option, now))
+	items := s.itemsLocked(&is.option, now)
+	s.rl.hintLocked(&v, items)
+	if of := d.explain(&v, items); len(is.reqs) > 1 {
+		d.Stats = ModelStats{}
+		d.Stats.count(of.Account, s.rl.span(), now)
 	}
-	is.made = s.madeLocked(&is.option, o.Calls, alone, now)
 }
 
 // toldLocked notes the decision, and the events that tell of it.
@@ -134,7 +138,7 @@ func (s *shared) decideAlone(d *Decision, req *Request) {
 	if !s.judge(&option, &caller{asking: asking{class: req.Class}}, []Request{*req}, d) {
 		return
 	}
-	v, ok := s.replica.Judge(&option.By, appendWants(nil, option.Requests))
+	v, ok := s.replica.Judge(&option.By, engine.WantsOf(nil, option.Requests))
 	if !ok || v.Allowed {
 		return
 	}
@@ -193,24 +197,12 @@ func (s *shared) judgeRLocked(option *engine.Option, d *Decision, now account.No
 	return v.Allowed || !v.Never && s.rl.engine.Due() <= now.Instant || s.rl.engine.HasReserve(option.By.Class)
 }
 
-// appendWants appends requests as a command has them.
-func appendWants(to []engine.Want, asked []engine.Request) []engine.Want {
-	for i := range asked {
-		r := &asked[i]
-		to = append(to, engine.Want{
-			Name:   engine.Name{Asked: r.Asked, Counted: r.Counted},
-			Tokens: r.Tokens, Most: r.Most, Priced: r.Priced, Deny: r.Deny,
-		})
-	}
-	return to
-}
-
 // itemsLocked returns what the accounts of requests are now: those of a verdict in the log are not
-// kept.
+// kept, and it names no nearest model.
 func (s *shared) itemsLocked(o *engine.Option, now account.Now) []verdict.Item {
 	for i := range o.Requests {
 		r := &o.Requests[i]
-		r.Target = s.rl.engine.Resolve(r.Counted, r.Asked)
+		r.Target, r.Nearest = s.rl.engine.Resolve(r.Counted, r.Asked), ""
 	}
 	return s.rl.engine.Itemize(&o.By, o.Requests, now)
 }
@@ -322,7 +314,7 @@ func (s *shared) enter(ctx context.Context, by *caller, w *waiter) (c engine.Ent
 		c.Patient = now.Instant + int64(w.patience)
 	}
 	for i := range w.options {
-		c.Options = append(c.Options, appendWants(nil, w.options[i].Requests))
+		c.Options = append(c.Options, engine.WantsOf(nil, w.options[i].Requests))
 		if i > 0 {
 			c.Others = append(c.Others, engine.InLine{Class: w.options[i].By.Class, Flow: w.options[i].By.Flow})
 		}
@@ -381,7 +373,6 @@ func (s *shared) served(w *waiter, o *replica.Outcome) {
 		w.err = context.DeadlineExceeded
 	case end.Served < 0:
 		of := &lines.Candidate{Verdict: end.Verdict, Items: s.itemsLocked(&w.options[max(end.Of, 0)], now)}
-		of.Verdict.Hint(of.Items)
 		w.err = w.refusalLocked(&lines.Refusal{Kind: end.Kind, Of: of}, now)
 	}
 }

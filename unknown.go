@@ -9,6 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
 // UnknownPolicy says what happens to a call of a model for which no quota stands: neither one of
@@ -56,6 +57,15 @@ func nearestHint(name string) string {
 		return ""
 	}
 	return fmt.Sprintf("; the nearest known name is %q", name)
+}
+
+// hintLocked has a verdict on an unknown model name the nearest one, where its requests did not: a
+// verdict of the log does not, because each process has aliases of its own, nor that on a waiter
+// whose model has lost its quota.
+func (rl *RateLimiter) hintLocked(v *verdict.Verdict, items []verdict.Item) {
+	if v.Code == verdict.UnknownModel && !v.Allowed && items[v.Item].Nearest == "" {
+		v.Reason += nearestHint(rl.engine.Catalog.Nearest(items[v.Item].Asked, &rl.naming))
+	}
 }
 
 // meetRLocked notes a call of a model: whether no quota stands for it, or one of a profile that is

@@ -164,6 +164,7 @@ func (w *waiter) refusalLocked(r *lines.Refusal, now account.Now) error {
 		return fmt.Errorf("%s: %w", w.op, ErrClosed)
 	}
 	var d Decision
+	w.rl.hintLocked(&r.Of.Verdict, r.Of.Items)
 	d.follow(&r.Of.Verdict, r.Of.Items, w.rl.span(), now)
 	e := &LimitError{Model: d.Model, Decision: d, op: w.op}
 	switch r.Kind {

@@ -88,6 +88,9 @@ func (c *Catalog) IsListed(name string) bool {
 	return own && !IsPattern(name)
 }
 
+// Quotas returns the quotas of all models and pools by name. The caller must not change them.
+func (c *Catalog) Quotas() map[string]state.Quota { return c.quotas }
+
 // Names returns the names of the quotas that are not of pools, sorted.
 func (c *Catalog) Names() []string { return slices.Sorted(c.models) }
 

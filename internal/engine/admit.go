@@ -28,7 +28,7 @@ type Request struct {
 	Tokens  tokens.Count // of the estimate; a negative one is denied
 	Most    money.Amount // that the call can cost
 	Priced  bool         // that is known
-	Deny    bool         // it is denied where no quota stands for the model
+	Deny    bool         // it is denied where no quota stands for the model, and no pool names it
 	Nearest string       // the end of the reason then
 }
 
@@ -90,13 +90,13 @@ func (e *Engine) queue(items []verdict.Item, class string, v *verdict.Verdict) {
 // itemize adds up what requests ask of each account: of their models, and of the pools of these.
 func (e *Engine) itemize(items []verdict.Item, by *By, reqs []Request, now account.Now) []verdict.Item {
 	for i := range reqs {
-		items = add(items, 0, reqs[i].Account, reqs, i, by)
+		items = e.add(items, 0, reqs[i].Account, reqs, i, by)
 	}
 	models := len(items)
 	for i := range reqs {
 		for _, pool := range reqs[i].Pools {
 			was := len(items)
-			if items = add(items, models, pool, reqs, i, by); len(items) > was {
+			if items = e.add(items, models, pool, reqs, i, by); len(items) > was {
 				items[was].Member = find(items[:models], 0, reqs[i].Account, reqs, i)
 			}
 		}
@@ -120,12 +120,13 @@ func find(items []verdict.Item, from int, a *account.Account, reqs []Request, i 
 }
 
 // add counts a request to the item of an account, which may be among the items from a place on.
-func add(items []verdict.Item, from int, a *account.Account, reqs []Request, i int, by *By) []verdict.Item {
+func (e *Engine) add(items []verdict.Item, from int, a *account.Account, reqs []Request, i int, by *By) []verdict.Item {
 	r, at := &reqs[i], find(items, from, a, reqs, i)
 	if at == len(items) {
 		items = append(items, verdict.Item{})
 		is := &items[at] // filled in there: copying so much takes longer
-		is.Account, is.Asked, is.Request, is.Deny, is.Nearest = a, r.Asked, i, r.Deny, r.Nearest
+		is.Account, is.Asked, is.Request, is.Nearest = a, r.Asked, i, r.Nearest
+		is.Deny = r.Deny && a.Has(account.Unknown) && !e.Catalog.NamesModel(r.Counted, r.Asked)
 		is.Ask.Class, is.Ask.Span, is.Ask.Patience, is.Ask.Priced = by.Class, by.Span, by.Span+1, true
 	}
 	ask := &items[at].Ask

@@ -20,6 +20,16 @@ type Want struct {
 	Deny   bool
 }
 
+// WantsOf appends requests as a command has them.
+func WantsOf(to []Want, asked []Request) []Want {
+	for i := range asked {
+		r := &asked[i]
+		name := Name{Asked: r.Asked, Counted: r.Counted}
+		to = append(to, Want{Name: name, Tokens: r.Tokens, Most: r.Most, Priced: r.Priced, Deny: r.Deny})
+	}
+	return to
+}
+
 func appendWants(to []byte, wants []Want) []byte {
 	to = wire.AppendUint(to, uint64(len(wants)))
 	for i := range wants {
@@ -104,6 +114,7 @@ func (c Admit) apply(e *Engine, id account.ID, now account.Now) (o Outcome) {
 	c.By.ID = id
 	var calls []*account.Call
 	e.asked = e.requests(e.asked[:0], c.Wants)
+	e.observer.Asked(e.asked, now)
 	calls, o.Verdict = e.Admit(nil, &c.By, e.asked, now)
 	o.Calls = idsOf(calls)
 	return o

@@ -4,6 +4,8 @@
 package engine
 
 import (
+	"math/rand/v2"
+
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
@@ -42,12 +44,15 @@ type Engine struct {
 	asked []Request       // of the command that is applied
 	free  []*account.Call // ended calls, to be used again
 
-	serial int64  // of the last call or account
+	serial int64  // of the last call
 	seed   uint64 // of what is random in searches
 
 	waiters map[account.ID]*lines.Waiter // of those that commands have entered
 	told    told                         // the calls that facts have told
 }
+
+// DrawSeed returns a seed for New. Tests that compare limiters have each of them draw the same.
+var DrawSeed = rand.Uint64
 
 // New returns an engine without quotas. seed is that of what is random in the searches for limits:
 // two processes with an account of their own each should have two. observer may be nil.
@@ -81,6 +86,8 @@ type Observer interface {
 	Requoted(c catalog.Change)
 	// Cooled tells of a cooldown that began.
 	Cooled(a *account.Account, asked string)
+	// Asked tells what a command asks for, before anything of that is charged.
+	Asked(reqs []Request, now account.Now)
 	// Ended tells that a call ended by itself.
 	Ended(c *account.Call, how account.How, now account.Now)
 }
@@ -160,4 +167,5 @@ func (nobody) Shown(*account.Account)                        {}
 func (nobody) Hidden(*account.Account, bool)                 {}
 func (nobody) Requoted(catalog.Change)                       {}
 func (nobody) Cooled(*account.Account, string)               {}
+func (nobody) Asked([]Request, account.Now)                  {}
 func (nobody) Ended(*account.Call, account.How, account.Now) {}

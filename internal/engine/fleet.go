@@ -2,6 +2,7 @@ package engine
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/lines"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -21,13 +22,12 @@ func (e *Engine) held() []account.Reserve {
 // Serve follows.
 func (e *Engine) Sleep(process int64, sleeps bool) { e.lines.Sleep(process, sleeps) }
 
-// Owner returns the process of what is due first, of a waiter or of a call that expires; 0 for
-// none.
-func (e *Engine) Owner() int64 {
-	if e.holds.due() < e.lines.Due() {
-		return e.holds[0].ID.Process
-	}
-	return e.lines.Owner()
+// DueOf is Due for what is a process's, calls that expire and waiters, as far as that is before an
+// instant; else it returns that.
+func (e *Engine) DueOf(process, before int64) int64 {
+	expires := func(c *account.Call) int64 { return c.HoldUntil }
+	before = lines.DueOf(e.holds, before, expires, func(c *account.Call) bool { return c.ID.Process == process })
+	return e.lines.DueOf(process, before)
 }
 
 // Itemize returns what requests ask of each account. It changes nothing.

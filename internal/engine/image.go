@@ -242,12 +242,7 @@ func (asks) AppendAsks(to []byte, c *lines.Candidate) []byte {
 	o := OptionOf(c)
 	to = wire.AppendUint(to, uint64(o.By.Span))
 	to = wire.AppendUint(wire.AppendUint(to, uint64(o.By.HoldTTL)), uint64(o.By.MaxQueue))
-	wants := make([]Want, len(o.Requests))
-	for i := range o.Requests {
-		q := &o.Requests[i]
-		wants[i] = Want{Name: Name{Asked: q.Asked, Counted: q.Counted}, Tokens: q.Tokens, Most: q.Most, Priced: q.Priced, Deny: q.Deny}
-	}
-	return appendWants(to, wants)
+	return appendWants(to, WantsOf(nil, o.Requests))
 }
 
 // ReadAsks reads an option. The accounts of a candidate that stands in line are there.

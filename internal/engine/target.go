@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"hash/fnv"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -109,8 +110,7 @@ func (e *Engine) need(counted string) *account.Account {
 	if a == nil {
 		a = account.New(strings.Clone(counted)) // it may be a part of a longer string, which must not stay for it
 		e.accounts[a.Name] = a
-		e.serial++
-		a.Seed = mix(e.seed, uint64(e.serial))
+		a.Seed = mix(e.seed, a.Name)
 		e.requote(a)
 	}
 	return a
@@ -179,9 +179,12 @@ func (e *Engine) hide(a *account.Account, evicted bool) {
 // Account returns the account of a counted name; nil where there is none.
 func (e *Engine) Account(counted string) *account.Account { return e.accounts[counted] }
 
-// mix returns the seed of one of many, not 0: splitmix64.
-func mix(seed, n uint64) uint64 {
-	z := seed + n*0x9e3779b97f4a7c15
+// mix returns the seed of a name, not 0: splitmix64. It depends on nothing else that an engine has
+// done.
+func mix(seed uint64, name string) uint64 {
+	n := fnv.New64a()
+	n.Write([]byte(name))
+	z := seed + n.Sum64()*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return max(z^z>>31, 1)

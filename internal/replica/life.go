@@ -255,24 +255,23 @@ func (r *Replica) mayLookLater() time.Duration {
 	if r.status != here || r.waits() {
 		return 0
 	}
-	if !r.expires || r.state.Engine.Owner() != r.process {
+	if !r.expires {
 		return lookAgain
 	}
-	return min(lookAgain, time.Duration(r.state.Engine.Due()-r.clock.expected()))
+	now := r.clock.expected()
+	return time.Duration(r.state.Engine.DueOf(r.process, now+int64(lookAgain)) - now)
 }
 
 // tick has what is due happen, if waiters of this process may be served by it, or its calls expire:
-// at once where the next is one of its own, after a silence otherwise.
+// at once what is its own, what is another process's after a silence in which that does it.
 func (r *Replica) tick(now time.Time, due func(time.Time) bool) {
 	at := r.state.Engine.Due()
 	if at == account.Never || !r.waits() && !r.expires {
 		return
 	}
-	in := time.Duration(at - r.clock.expected())
-	if r.state.Engine.Owner() != r.process {
-		in += round/2 + time.Duration(r.spread()*float64(round/2))
-	}
-	when := now.Add(in)
+	silence := round/2 + time.Duration(r.spread()*float64(round/2))
+	at = r.state.Engine.DueOf(r.process, at+int64(silence))
+	when := now.Add(time.Duration(at - r.clock.expected()))
 	if again := r.life.ticksTo.Add(-ticksAhead * tickEach); again.After(when) {
 		when = again
 	}

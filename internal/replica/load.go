@@ -23,7 +23,7 @@ func (r *Replica) boot(ctx context.Context) error {
 			s, err = fleet.Read(image.Bytes, r.options.Observer)
 		case err == nil, errors.Is(err, store.ErrLost) && time.Duration(tries)*probe >= patience:
 			r.doubts = err != nil && !r.options.FreshStart
-			s = fleet.New(engine.New(newLog(), r.options.Observer))
+			s = fleet.New(engine.New(engine.DrawSeed(), r.options.Observer))
 			old := image.At.Log // of a log whose image cannot be read any more
 			image = store.Image{At: store.Position{Log: newLog()}, Bytes: s.AppendImage(nil)}
 			err = r.log.Begin(ctx, old, image)

@@ -278,7 +278,8 @@ func (panics) Requoted(c catalog.Change) {
 		panic("poison")
 	}
 }
-func (panics) Shown(*account.Account) {}
+func (panics) Shown(*account.Account)              {}
+func (panics) Asked([]engine.Request, account.Now) {}
 
 // An entry that panics is tried again behind an image, and then skipped.
 func TestPoison(t *testing.T) {

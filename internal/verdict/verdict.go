@@ -118,14 +118,6 @@ const unlimited = "the model is unlimited"
 
 const within = "within the quota"
 
-// Hint names the known model nearest to an unknown one. A verdict of the log has no such name,
-// because each process has aliases of its own.
-func (v *Verdict) Hint(items []Item) {
-	if v.Code == UnknownModel && v.Item < len(items) {
-		v.Reason += items[v.Item].Nearest
-	}
-}
-
 // merge takes in the decision on one model. The first that denies names the denial, or the first
 // that will never pass; the longest wait counts.
 func (v *Verdict) merge(on *Verdict, items []Item, alone bool) {

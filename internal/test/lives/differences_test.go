@@ -12,6 +12,7 @@ import (
 type difference struct {
 	what  string
 	why   string
+	only  string // the kind that differs; empty for all shared ones
 	sight func(s *sight)
 	event func(e *ratelimit.Event) (leaveOut bool)
 }
@@ -51,6 +52,36 @@ var differences = []difference{
 			}
 		},
 	},
+	{
+		what:  "EventQuotaChanged by a process",
+		only:  three,
+		why:   "each process tells of what another one has said",
+		event: func(e *ratelimit.Event) bool { return e.Kind == ratelimit.EventQuotaChanged && e.By == "process" },
+	},
+	{
+		what:  "EventUnknownModel",
+		only:  three,
+		why:   "each process tells of a model once a day",
+		event: func(e *ratelimit.Event) bool { return e.Kind == ratelimit.EventUnknownModel },
+	},
+	{
+		what:  "EventCooldownEnded",
+		only:  three,
+		why:   "each process tells of the end of the cooldown that it has begun, also where another one has prolonged it, and when it hears of that",
+		event: func(e *ratelimit.Event) bool { return e.Kind == ratelimit.EventCooldownEnded },
+	},
+	{
+		what: "EstimateError and LastRefusal",
+		only: three,
+		why:  "those of a process are of its own calls",
+		sight: func(s *sight) {
+			s.Health.Warnings = nil
+			for model, is := range s.Explain {
+				is.LastRefusal = nil
+				s.Explain[model] = is
+			}
+		},
+	},
 }
 
 // loads is the step that only a limiter alone makes.
@@ -61,6 +92,11 @@ func (l *life) hide(s *sight) *sight {
 	if l.alone {
 		return s
 	}
+	for name := range s.Audit.Models { // each process has room for as many as there are places
+		if l.crowd && l.has(three) && (name == "other" || l.modelOf(name).unlisted) {
+			delete(s.Audit.Models, name)
+		}
+	}
 	if l.raced {
 		for model, is := range s.Explain {
 			is.LastRefusal = nil
@@ -68,7 +104,7 @@ func (l *life) hide(s *sight) *sight {
 		}
 	}
 	for i := range differences {
-		if d := &differences[i]; d.sight != nil {
+		if d := &differences[i]; d.sight != nil && l.has(d.only) {
 			d.sight(s)
 		}
 	}
@@ -78,9 +114,14 @@ func (l *life) hide(s *sight) *sight {
 // hides reports whether an event is known to differ.
 func (l *life) hides(e *ratelimit.Event) bool {
 	for i := range differences {
-		if d := &differences[i]; !l.alone && d.event != nil && d.event(e) {
+		if d := &differences[i]; !l.alone && l.has(d.only) && d.event != nil && d.event(e) {
 			return true
 		}
 	}
 	return false
+}
+
+// has reports whether a limiter is of a kind; all are of the empty one.
+func (l *life) has(kind string) bool {
+	return kind == "" || slices.ContainsFunc(l.houses, func(h *house) bool { return h.kind == kind })
 }

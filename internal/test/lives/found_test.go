@@ -1,8 +1,10 @@
 package lives
 
 import (
+	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,8 +68,17 @@ func TestFound(t *testing.T) {
 				"out": {Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxITPM: 100}},
 			},
 		}, reportsOnTwo},
+		{"a decision tells what others have used", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}, "full": {MaxRPM: 1}},
+		}, knowsOthers},
+		{"a model is as unknown as others have made it", ratelimit.Config{
+			Unknown: ratelimit.UnknownDeny, Quotas: map[string]ratelimit.ModelQuota{"m": {}, "n": {}},
+		}, unknownByOthers},
+		{"nobody waits for a model that is unknown", ratelimit.Config{
+			Unknown: ratelimit.UnknownDeny, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}, "n": {}},
+		}, nobodyWaits},
 	} {
-		for _, kind := range []string{private, file, inLog} {
+		for _, kind := range []string{private, file, inLog, three} {
 			t.Run(tt.name+", "+kind, func(t *testing.T) {
 				needKinds(t, kind)
 				folder := t.TempDir()
@@ -76,7 +87,7 @@ func TestFound(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer func() { h.rl.Close() }()
+					defer func() { h.close() }()
 					tt.live(t, h)
 				})
 			})
@@ -273,6 +284,7 @@ func limitedFirst(t *testing.T, h *house) {
 func expireInTurn(t *testing.T, h *house) {
 	held := []*ratelimit.Reservation{reserve(t, h, "m", 1)}
 	time.Sleep(time.Nanosecond)
+	h.turn(1)
 	held = append(held, reserve(t, h, "m", 1))
 	time.Sleep(11 * time.Second)
 	synctest.Wait()
@@ -293,5 +305,64 @@ func keepsItsBucket(t *testing.T, h *house) {
 	h.rl.Stats("m")
 	if after := h.rl.Decide("m", 50); after.RetryAfter != before.RetryAfter || after.Allowed {
 		t.Errorf("a call passes in %v, and after a look in %v", before.RetryAfter, after.RetryAfter)
+	}
+}
+
+func knowsOthers(t *testing.T, h *house) {
+	reserve(t, h, "m", 10)
+	h.turn(1)
+	if _, d := h.rl.Reserve("m", 1, 0); d.Stats.RPM != 1 || d.Stats.TPM != 10 {
+		t.Errorf("a Reserve that passes tells %+v", d)
+	}
+	h.turn(2)
+	h.rl.SetQuota("m", ratelimit.ModelQuota{})
+	h.turn(1)
+	if _, d := h.rl.Reserve("m", 1, 0); d.Code != ratelimit.DecisionUnlimited || d.Stats.RPM != 2 || d.Stats.MaxRPM != 0 {
+		t.Errorf("without a limit it tells %+v", d)
+	}
+	reserve(t, h, "full", 5)
+	h.turn(2)
+	_, d := h.rl.ReserveAll(ratelimit.Request{Model: "m"}, ratelimit.Request{Model: "full"})
+	if d.Allowed || d.Model != "full" || d.Stats.RPM != 1 || d.Stats.TPM != 5 {
+		t.Errorf("of two models it tells %+v", d)
+	}
+}
+
+func unknownByOthers(t *testing.T, h *house) {
+	h.rl.RemoveQuota("m")
+	h.turn(1)
+	if _, d := h.rl.Reserve("m", 1, 0); d.Code != ratelimit.DecisionUnknownModel || !d.Never || !strings.Contains(d.Reason, `"n"`) {
+		t.Errorf("without a quota a model is decided on with %+v", d)
+	}
+	h.turn(2)
+	h.rl.Stats("m") // so that it knows
+	h.turn(1)
+	h.rl.SetPool("p", ratelimit.Pool{Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxRPM: 5}})
+	h.turn(2)
+	if r, err := h.rl.Acquire(t.Context(), "m", 1, 0); err != nil {
+		t.Errorf("a model that a pool names: %v", err)
+	} else {
+		r.Cancel()
+	}
+}
+
+func nobodyWaits(t *testing.T, h *house) {
+	reserve(t, h, "m", 1)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := h.all[0].Acquire(t.Context(), "m", 1, 0)
+		refused <- err
+	}()
+	synctest.Wait()
+	h.turn(1)
+	h.rl.RemoveQuota("m")
+	synctest.Wait()
+	select {
+	case err := <-refused:
+		if !errors.Is(err, ratelimit.ErrNeverFits) || !strings.Contains(err.Error(), `"n"`) {
+			t.Error(err)
+		}
+	default:
+		t.Error("a call waits for a model that has lost its quota")
 	}
 }

@@ -2,12 +2,14 @@ package lives
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
@@ -16,7 +18,11 @@ const (
 	private = "private" // alone, with a file that Persist and Load use
 	file    = "file"    // over a database that processes share
 	inLog   = "log"     // over a log of a store, which is in memory
+	three   = "three"   // of a log, which take turns, and are as one together
 )
+
+// All of them begin with one seed of what is random in searches, so they find the same limits.
+func init() { engine.DrawSeed = func() uint64 { return 1 } }
 
 // shares says whether there are shared limiters.
 const shares = true
@@ -26,7 +32,8 @@ type house struct {
 	kind   string
 	folder string
 	fake   *fakestore.Fake
-	rl     *ratelimit.RateLimiter
+	all    []*ratelimit.RateLimiter
+	rl     *ratelimit.RateLimiter // whose turn it is
 
 	mu   sync.Mutex
 	told []ratelimit.Event
@@ -39,7 +46,8 @@ func newHouse(kind, folder string, cfg ratelimit.Config) (*house, error) {
 }
 
 // open opens the limiter, with a configuration that does not say where its state is.
-func (h *house) open(cfg ratelimit.Config) (err error) {
+func (h *house) open(cfg ratelimit.Config) error {
+	n := 1
 	cfg.Events = h
 	cfg.LeaseTTL = 100_000 * time.Hour // renewals of leases would take most of the time
 	switch h.kind {
@@ -49,10 +57,30 @@ func (h *house) open(cfg ratelimit.Config) (err error) {
 		cfg.Backend, cfg.FilePath, cfg.Shared = "sqlite", filepath.Join(h.folder, "state.db"), true
 	case inLog:
 		cfg.Store = h.fake
+	case three:
+		cfg.Store, n = h.fake, 3
 	}
-	h.rl, err = ratelimit.NewWithConfig(cfg)
+	h.all = nil
+	for range n {
+		rl, err := ratelimit.NewWithConfig(cfg)
+		if err != nil {
+			return err
+		}
+		h.all = append(h.all, rl)
+	}
+	h.turn(0)
+	return nil
+}
+
+func (h *house) close() (err error) {
+	for _, rl := range h.all {
+		err = errors.Join(err, rl.Close())
+	}
 	return err
 }
+
+// turn has the limiter be asked whose turn it is at a step.
+func (h *house) turn(step int) { h.rl = h.all[step%len(h.all)] }
 
 // HandleEvent implements ratelimit.EventHandler.
 func (h *house) HandleEvent(_ context.Context, e *ratelimit.Event) {
@@ -114,7 +142,7 @@ func (h *house) look(models []string, all bool) *sight {
 	}
 	s.Quotas, s.Members = make(map[string]standing), make(map[string][]string)
 	s.Explain, s.OfPools = make(map[string]ratelimit.Explanation), make(map[string]ratelimit.PoolState)
-	s.Health, s.Audit = h.rl.Health(), h.rl.Audit()
+	s.Health, s.Audit = h.rl.Health(), h.audit()
 	for _, model := range models {
 		var q standing
 		q.Name, q.Quota, q.Known = h.rl.QuotaFor(model)
@@ -126,4 +154,32 @@ func (h *house) look(models []string, all bool) *sight {
 		s.OfPools[pool], _ = h.rl.ExplainPool(pool)
 	}
 	return s
+}
+
+// audit returns what has become of the calls of all limiters.
+func (h *house) audit() (all ratelimit.Audit) {
+	all = h.all[0].Audit()
+	for _, rl := range h.all[1:] {
+		is := rl.Audit()
+		addEntries(all.Models, is.Models)
+		addEntries(all.Pools, is.Pools)
+		addEntries(all.Classes, is.Classes)
+	}
+	return all
+}
+
+func addEntries(to, more map[string]ratelimit.AuditEntry) {
+	for name, is := range more {
+		sum := to[name]
+		for _, of := range []struct{ to, more *ratelimit.AuditSum }{
+			{&sum.Reserved, &is.Reserved}, {&sum.Estimated, &is.Estimated}, {&sum.Settled, &is.Settled}, {&sum.Released, &is.Released},
+			{&sum.Expired, &is.Expired}, {&sum.Open, &is.Open}, {&sum.Recorded, &is.Recorded},
+		} {
+			of.to.Calls += of.more.Calls
+			of.to.InputTokens += of.more.InputTokens
+			of.to.OutputTokens += of.more.OutputTokens
+			of.to.Money += of.more.Money
+		}
+		to[name] = sum
+	}
 }

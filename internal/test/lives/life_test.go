@@ -144,7 +144,7 @@ func (l *life) end(out *outcome) {
 		w.leave()
 	}
 	for _, h := range l.houses {
-		h.rl.Close()
+		h.close()
 	}
 	synctest.Wait()
 	runtime.KeepAlive(l.calls) // a reservation that is collected gives its slot back
@@ -166,8 +166,16 @@ func each[T any](l *life, what string, ask func(h *house, i int) T) (said T) {
 	return said
 }
 
+// turn has another limiter of each house be asked.
+func (l *life) turn(step int) {
+	for _, h := range l.houses {
+		h.turn(step)
+	}
+}
+
 // act makes one step.
 func (l *life) act() {
+	l.turn(l.step)
 	l.now = time.Now()
 	switch p := l.random.IntN(100); {
 	case p < 24:
@@ -254,6 +262,7 @@ func (l *life) compare() {
 	if oneIn(l.random, 3) {
 		return
 	}
+	l.turn(l.step + 2)
 	all := oneIn(l.random, 6)
 	is := each(l, "a look", func(h *house, _ int) *sight { return l.hide(h.look(l.names, all)) })
 	if l.isSilent() {

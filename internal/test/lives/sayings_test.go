@@ -152,7 +152,7 @@ func (h *house) reopen(cfg ratelimit.Config) error {
 	if err := h.rl.Persist(); err != nil {
 		return err
 	}
-	if err := h.rl.Close(); err != nil {
+	if err := h.close(); err != nil {
 		return err
 	}
 	if err := h.open(cfg); err != nil {

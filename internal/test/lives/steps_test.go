@@ -316,8 +316,10 @@ func (l *life) setPrice() {
 	price := money.Price{Input: money.Amount(l.random.IntN(9_000_000)), Output: money.Amount(l.random.IntN(9_000_000))}
 	l.note("price of full: %+v", price)
 	for _, h := range l.houses {
-		if err := h.rl.SetPrice("full", price); err != nil {
-			l.fail("%s: %v", h.kind, err)
+		for _, rl := range h.all { // each process has its own
+			if err := rl.SetPrice("full", price); err != nil {
+				l.fail("%s: %v", h.kind, err)
+			}
 		}
 	}
 	l.prices["full"] = price
