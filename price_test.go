@@ -118,10 +118,12 @@ func TestBill(t *testing.T) {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxSpendPerMonth: 1000 * money.Dollar}}, Prices: prices}
+				calls := calls
 				if shared {
+					calls = calls[:times(60, 20, 60)] // of some hours
 					fake := fakestore.New()
 					fake.Steady = true
-					cfg.Store, cfg.LeaseTTL = fake, time.Hour
+					cfg.Store = fake
 				}
 				rl, err := ratelimit.NewWithConfig(cfg)
 				if err != nil {
