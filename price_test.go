@@ -130,7 +130,7 @@ func TestBill(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer rl.Close()
-				day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
+				day := time.Now().UTC() // midnight
 				inputs := func(u *money.Usage) int { return u.Input + u.CachedInput + u.CacheWrite + u.CacheWriteHour }
 				open := make([]*ratelimit.Reservation, len(calls))
 				for i, c := range calls {
