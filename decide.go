@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -104,6 +105,15 @@ type Decision struct {
 	// Pool is the pool that denied, where the model itself did not. Code, Reason, Never and Cause
 	// are then those of the pool, and Stats is still the model's: see [RateLimiter.PoolStats].
 	Pool string `json:"pool,omitempty"`
+}
+
+// MarshalJSON returns an object with the fields of the decision. RetryAfter is a text, such as
+// "1.5s", and is left out where it is zero.
+func (d Decision) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(d) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (d *Decision) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "decision", d)
 }
 
 // The reasons that are also given without a decision.

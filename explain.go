@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -153,6 +154,31 @@ type Refused struct {
 	Pool   string       `json:"pool,omitempty"`
 	// RetryAfter is zero where no time tells, or waiting does not help. JSON shows it as a text.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
+}
+
+// MarshalJSON returns an object with the fields of the explanation. OldestOpen is a text, such as
+// "42s", and is left out where it is zero.
+func (e Explanation) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(e) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (e *Explanation) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "explanation", e)
+}
+
+// MarshalJSON returns an object with the fields of the waiter. Waited is a text, such as "1.5s",
+// and is left out where it is zero.
+func (w Waiter) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(w) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (w *Waiter) UnmarshalJSON(data []byte) (err error) { return clock.DecodeStruct(data, "waiter", w) }
+
+// MarshalJSON returns an object with the fields of the refusal. RetryAfter is a text, such as
+// "1.5s", and is left out where it is zero.
+func (r Refused) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(r) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (r *Refused) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "refusal", r)
 }
 
 // Explain returns why model waits now, or that it does not: its quota and where that comes from,

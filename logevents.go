@@ -179,57 +179,11 @@ func (u Usage) attrs() []slog.Attr {
 
 // LogValue returns the decision as a group of package slog, with the keys of JSON. Fields that are
 // zero are left out, except for allowed.
-func (d Decision) LogValue() slog.Value {
-	a := notice.Attrs{slog.Bool("allowed", d.Allowed)}
-	a.Text("code", string(d.Code))
-	a.Text("reason", d.Reason)
-	a.Duration("retry_after", d.RetryAfter)
-	a.Yes("never", d.Never)
-	a.Text("model", d.Model)
-	a.Text("cause", string(d.Cause))
-	a.Yes("over_budget", d.OverBudget)
-	a.Name("pool", d.Pool)
-	if d.Stats != (ModelStats{}) {
-		a = append(a, slog.Any("stats", d.Stats))
-	}
-	return slog.GroupValue(a...)
-}
+func (d Decision) LogValue() slog.Value { return notice.FieldsOf(d) }
 
 // LogValue returns the stats as a group of package slog, with the keys of JSON. Fields that are
 // zero are left out.
-func (s ModelStats) LogValue() slog.Value {
-	var a notice.Attrs
-	a.Number("rpm", s.RPM)
-	a.Number("max_rpm", s.MaxRPM)
-	a.Number("tpm", s.TPM)
-	a.Number("max_tpm", s.MaxTPM)
-	a.Number("rpd", s.RPD)
-	a.Number("max_rpd", s.MaxRPD)
-	a.Time("day_start", s.DayStart)
-	a.Number("itpm", s.ITPM)
-	a.Number("max_itpm", s.MaxITPM)
-	a.Number("otpm", s.OTPM)
-	a.Number("max_otpm", s.MaxOTPM)
-	a.Number("tpd", s.TPD)
-	a.Number("max_tpd", s.MaxTPD)
-	a.Number("in_flight", s.InFlight)
-	a.Number("max_in_flight", s.MaxInFlight)
-	a.Number("adaptive_rpm", s.AdaptiveRPM)
-	a.Number("adaptive_in_flight", s.AdaptiveInFlight)
-	a.Number("waiting", s.Waiting)
-	a.Time("cooldown_until", s.CooldownUntil)
-	a.Number("external_rpm", s.ExternalRPM)
-	a.Number("external_tpm", s.ExternalTPM)
-	a.Number("external_itpm", s.ExternalITPM)
-	a.Number("external_otpm", s.ExternalOTPM)
-	a.Number("external_rpd", s.ExternalRPD)
-	a.Number("external_tpd", s.ExternalTPD)
-	a.Amount("spend_day", s.SpendDay)
-	a.Amount("max_spend_per_day", s.MaxSpendPerDay)
-	a.Amount("spend_month", s.SpendMonth)
-	a.Amount("max_spend_per_month", s.MaxSpendPerMonth)
-	return slog.GroupValue(a...)
-}
+func (s ModelStats) LogValue() slog.Value { return notice.FieldsOf(s) }
 
 // LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. It
 // copies what it shows, so the group may be kept; a handler that resolves it later needs a copy of

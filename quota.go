@@ -71,6 +71,18 @@ type ModelQuota struct {
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }
 
+// MarshalJSON returns an object with the keys of a YAML file: {"max_rpm":60,"burst":"10s"}. Fields
+// that are zero are left out.
+func (q ModelQuota) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(q) }
+
+// UnmarshalJSON reads what MarshalJSON writes. A key that is missing leaves its field as it is,
+// and an unknown one is ignored, as encoding/json does. Burst is a text with its unit; a number is
+// an error. The error names the key and the value, and leaves q as it was. Limits are not checked:
+// the constructors and SetQuota do that.
+func (q *ModelQuota) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "quota", q)
+}
+
 // SetQuota sets the quota of one model; of an alias (Config.Aliases), that of what it stands for.
 // Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
 // over the account's limits, files and profiles. The zero quota makes the model unlimited. With an
@@ -141,11 +153,10 @@ func (rl *RateLimiter) RemoveQuota(model string) {
 // named itself. With Config.LearnQuotas, reports of the provider lower the account's limits and do
 // not raise them above what it says.
 //
-// If one of the quotas is invalid, SetAccountQuotas changes nothing,
-// and Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to the state
-// file, where they apply until a call replaces them. With Config.Shared and Config.Store they are
-// those of all processes. Waiters are served or refused at once. SetAccountQuotas is safe for
-// concurrent use.
+// If one of the quotas is invalid, SetAccountQuotas changes nothing, and Config.OnError gets an
+// error that wraps ErrInvalidQuota. The limits are written to the state file, where they apply
+// until a call replaces them. With Config.Shared and Config.Store they are those of all processes.
+// Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.
 func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	said := storedQuotas(quotas)
 	if err := state.ValidateAll(said); err != nil { // which reads the zones, before the lock is taken

@@ -2,6 +2,8 @@ package notice
 
 import (
 	"log/slog"
+	"reflect"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
@@ -89,4 +91,37 @@ func (a *Attrs) Quota(q *state.Quota) {
 		limits.add(slog.Bool("unlimited", true))
 	}
 	a.Group("quota", limits...)
+}
+
+// FieldsOf returns the fields of a struct as a group, with the keys of JSON. Those that are zero
+// are left out, but for truths that JSON always has. Groups in it come last, because a text handler
+// of slog that leaves out all of one keeps its name for what follows.
+func FieldsOf(of any) slog.Value {
+	const most = 1000 // bytes of a text, which may name a model
+	var a, groups Attrs
+	is := reflect.ValueOf(of)
+	for i := range is.NumField() {
+		key, options, _ := strings.Cut(is.Type().Field(i).Tag.Get("json"), ",")
+		switch value := is.Field(i).Interface().(type) {
+		case bool:
+			if value || options == "" {
+				a.add(slog.Bool(key, value))
+			}
+		case int:
+			a.Number(key, value)
+		case money.Amount:
+			a.Amount(key, value)
+		case time.Duration:
+			a.Duration(key, value)
+		case time.Time:
+			a.Time(key, value)
+		case slog.LogValuer:
+			if !is.Field(i).IsZero() {
+				groups.add(slog.Any(key, value))
+			}
+		default:
+			a.Text(key, errtext.Cut(is.Field(i).String(), most))
+		}
+	}
+	return slog.GroupValue(append(a, groups...)...)
 }
