@@ -45,12 +45,10 @@ func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
 		return
 	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	rl.setClassesLocked(classes, now)
-	rl.leaveLocked(now)
+	rl.change(func(now account.Now) (saves bool) {
+		rl.setClassesLocked(classes, now)
+		return false
+	})
 }
 
 // setClassesLocked replaces all classes, and puts those that wait in order anew.

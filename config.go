@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -183,45 +184,39 @@ func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 // NewWithConfig returns a limiter made as cfg says. It loads the state file only with
 // Config.AutoPersist or Config.Shared: see [RateLimiter.Load].
 //
-// It fails when cfg has an unknown backend, a field out of range, or a quota with a negative
-// limit or an unknown zone (ErrInvalidQuota); when FilePath is empty and no home folder is known;
-// with AutoPersist when the file cannot be loaded; and, with SQLite, as [NewWithSQLiteConfig]
-// does.
+// It fails when cfg has an unknown backend, a field out of range, or a quota with a negative limit
+// or an unknown zone (ErrInvalidQuota); when FilePath is empty and no home folder is known; with
+// AutoPersist when the file cannot be loaded; and, with SQLite, as [NewWithSQLiteConfig] does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if cfg.Store != nil {
-		rl, err := newShared(cfg.Store, cfg)
-		if err != nil {
-			return nil, fmt.Errorf("new limiter: %w", err)
-		}
-		return rl, nil
+		return made(newShared(cfg.Store, cfg))
 	}
 	backend, err := settings.ParseBackend(cfg.Backend)
-	if err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
-	}
 	path := cfg.FilePath
-	if path == "" {
-		if path, err = backend.DefaultPath(); err != nil {
-			return nil, fmt.Errorf("new limiter: %w", err)
-		}
+	if err == nil && path == "" {
+		path, err = backend.DefaultPath()
 	}
-	if backend == settings.SQLite {
+	switch {
+	case err != nil:
+		return made(nil, err)
+	case backend == settings.SQLite:
 		return NewWithSQLiteConfig(path, cfg)
+	case cfg.Shared:
+		return made(nil, fmt.Errorf("Shared is true, want the backend %q", settings.SQLite))
 	}
-	if cfg.Shared {
-		return nil, fmt.Errorf("new limiter: Shared is true, want the backend %q", settings.SQLite)
-	}
-	rl, err := newLimiter(cfg)
+	return made(newPrivate(&cfg, func(s *storage) error {
+		s.path = fsx.Absolute(path)
+		// Persist makes the folder: a program that never calls it leaves nothing behind.
+		fsx.SweepTemps(s.path)
+		return nil
+	}))
+}
+
+// made returns what a constructor returns.
+func made(rl *RateLimiter, err error) (*RateLimiter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
-	rl.storage.path = fsx.Absolute(path)
-	// Persist makes the folder: a program that never calls it leaves nothing behind.
-	fsx.SweepTemps(rl.storage.path)
-	if err := rl.storage.startSaver(rl, cfg.AutoPersist); err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
-	}
-	rl.teller.begin()
 	return rl, nil
 }
 
@@ -232,10 +227,9 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 }
 
 // NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite database at dbPath. It
-// creates a missing database, readable only for its owner. Backend and FilePath of cfg are
-// ignored. dbPath is a path, never a connection string. The state is loaded only with
-// Config.AutoPersist or Config.Shared: see [RateLimiter.Load]. Close the limiter when it is no
-// longer needed.
+// creates a missing database, readable only for its owner. Backend and FilePath of cfg are ignored.
+// dbPath is a path, never a connection string. The state is loaded only with Config.AutoPersist or
+// Config.Shared: see [RateLimiter.Load]. Close the limiter when it is no longer needed.
 //
 // It fails like [NewWithConfig], when the database cannot be opened, and with ErrCorruptState
 // when the file is damaged, of another program, or of a newer version of this one; such a file is
@@ -243,47 +237,43 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 // another user; a damaged file is renamed and reported to OnError. In a program built with the
 // tag nosqlite it fails with ErrNoSQLite.
 func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
-	if cfg.Store != nil {
-		return nil, fmt.Errorf("new limiter: Store and the database %q are both set, want one of them", dbPath)
-	}
-	if cfg.Shared && sqlitestate.Enabled {
+	switch {
+	case cfg.Store != nil:
+		return made(nil, fmt.Errorf("Store and the database %q are both set, want one of them", dbPath))
+	case cfg.Shared && sqlitestate.Enabled:
 		var learned map[string]state.Answers // by processes of an earlier version
 		rl, err := newShared(&sqlitelog.Store{
 			Path: dbPath, Durability: cfg.Durability,
 			TakeOver: former.SQLite(func(all map[string]state.Answers) { learned = all }),
 		}, cfg)
-		if err != nil {
-			return nil, fmt.Errorf("new limiter: %w", err)
+		if err == nil {
+			rl.answers.Merge(learned, rl.mostModels())
 		}
-		rl.answers.Merge(learned, rl.mostModels())
-		return rl, nil
+		return made(rl, err)
 	}
-	rl, err := newLimiter(cfg)
+	return made(newPrivate(&cfg, func(s *storage) error {
+		db, err := sqlitestate.Open(dbPath, sqlitelog.Private)
+		s.sqlite = &sqliteStore{db: db, models: sqlitestate.NewUnsaved()}
+		return err
+	}))
+}
+
+// newPrivate returns a limiter whose state is in a storage of its own, which open opens.
+func newPrivate(cfg *Config, open func(*storage) error) (*RateLimiter, error) {
+	rl, profiles, err := newUnconfigured(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
+		return nil, err
 	}
-	if !sqlitestate.Enabled {
-		return nil, fmt.Errorf("new limiter: %w", ErrNoSQLite)
+	rl.configureLocked(cfg, profiles)
+	if err = open(&rl.storage); err == nil {
+		err = rl.storage.startSaver(rl, cfg.AutoPersist)
 	}
-	db, err := sqlitestate.Open(dbPath, sqlitelog.Private)
 	if err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
-	}
-	rl.storage.sqlite = &sqliteStore{db: db, models: sqlitestate.NewUnsaved()}
-	if err := rl.storage.startSaver(rl, cfg.AutoPersist); err != nil {
 		rl.storage.sqlite.close()
-		return nil, fmt.Errorf("new limiter: %w", err)
+		return nil, err
 	}
 	rl.teller.begin()
 	return rl, nil
-}
-
-func newLimiter(cfg Config) (*RateLimiter, error) {
-	rl, profiles, err := newUnconfigured(&cfg)
-	if err == nil {
-		rl.configureLocked(&cfg, profiles)
-	}
-	return rl, err
 }
 
 // newUnconfigured returns a limiter without quotas, and the profiles that it begins with.
@@ -339,25 +329,18 @@ func (cfg *Config) validate() error {
 		LeaseTTL: cfg.LeaseTTL, Durability: cfg.Durability, AutoPersist: settings.AutoPersist(cfg.AutoPersist),
 		Store: cfg.Store != nil, Shared: cfg.Shared, FilePath: cfg.FilePath, Backend: cfg.Backend,
 	}
-	if err := options.Validate(); err != nil {
-		return err
+	_, unknown := cfg.Unknown.MarshalText()
+	_, unpriced := cfg.Unpriced.MarshalText()
+	return cmp.Or(options.Validate(), validateClasses(cfg.Classes), inField("Unknown", unknown), validatePools(cfg.Pools),
+		inField("Unpriced", unpriced), inField("Prices", catalog.ValidatePrices(cfg.Prices)), state.ValidateAll(storedQuotas(cfg.Quotas)))
+}
+
+// inField returns an error with the name of its field; nil for none.
+func inField(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("field %s: %w", name, err)
 	}
-	if err := validateClasses(cfg.Classes); err != nil {
-		return err
-	}
-	if _, err := cfg.Unknown.MarshalText(); err != nil {
-		return fmt.Errorf("field Unknown: %w", err)
-	}
-	if err := validatePools(cfg.Pools); err != nil {
-		return err
-	}
-	if _, err := cfg.Unpriced.MarshalText(); err != nil {
-		return fmt.Errorf("field Unpriced: %w", err)
-	}
-	if err := catalog.ValidatePrices(cfg.Prices); err != nil {
-		return fmt.Errorf("field Prices: %w", err)
-	}
-	return state.ValidateAll(storedQuotas(cfg.Quotas))
+	return nil
 }
 
 // ReadConfig reads a Config from YAML, in which each field has its name in snake case, such as
@@ -373,13 +356,9 @@ func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
 	err := yamlfile.DecodeConfig(r, &cfg)
 	if err == nil {
-		_, err = settings.ParseBackend(cfg.Backend)
-	}
-	if err == nil {
-		err = cfg.validate()
-	}
-	if err == nil {
-		_, err = cfg.profiles()
+		_, backend := settings.ParseBackend(cfg.Backend)
+		_, profiles := cfg.profiles()
+		err = cmp.Or(backend, cfg.validate(), profiles)
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("read config: %w", err)

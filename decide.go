@@ -17,52 +17,37 @@ import (
 type DecisionCode string
 
 const (
-	// DecisionAllowed: the request fits every limit of its model and of the model's pools.
-	DecisionAllowed DecisionCode = "ok"
+	DecisionAllowed DecisionCode = "ok" // the request fits every limit of its model and of the model's pools
 	// DecisionUnknownModel: the model has no quota. It is allowed, or denied with UnknownDeny. If a
 	// pool denies it, the code is that of the pool.
-	DecisionUnknownModel DecisionCode = "unknown_model"
-	// DecisionUnlimited: allowed, because the model's quota is all zero.
-	DecisionUnlimited DecisionCode = "unlimited"
-	// DecisionInvalidTokens: denied, because the estimate is negative.
-	DecisionInvalidTokens DecisionCode = "invalid_tokens"
-	// DecisionInvalidQuota: denied, because the quota has a field out of range.
-	DecisionInvalidQuota DecisionCode = "invalid_quota"
+	DecisionUnknownModel  DecisionCode = "unknown_model"
+	DecisionUnlimited     DecisionCode = "unlimited"      // allowed, because the model's quota is all zero
+	DecisionInvalidTokens DecisionCode = "invalid_tokens" // denied, because the estimate is negative
+	DecisionInvalidQuota  DecisionCode = "invalid_quota"  // denied, because the quota has a field out of range
 	// DecisionTooManyModels: denied, because Config.MaxModels models without a quota of their own
 	// are in use, so that there is no room for another one under the quota "*". RetryAfter is until
 	// the first place may open; a call that needs several asks again then.
 	DecisionTooManyModels DecisionCode = "too_many_models"
-	// DecisionQueued: denied, because others wait for the model, or for one of its pools, and come
-	// first.
-	DecisionQueued DecisionCode = "queued"
-	// DecisionCooldown: denied until the cooldown ends. Decision.Cause says why there is one.
-	DecisionCooldown DecisionCode = "cooldown"
+	DecisionQueued        DecisionCode = "queued"   // denied, because others wait for the model, or for one of its pools, and come first
+	DecisionCooldown      DecisionCode = "cooldown" // denied until the cooldown ends; Decision.Cause says why there is one
 	// DecisionInFlightLimit: denied, because calls in flight are at the limit. Only the end of
 	// one of them helps, so RetryAfter is zero.
 	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
-	// DecisionRPDLimit: denied by the requests per day.
-	DecisionRPDLimit DecisionCode = "rpd_exceeded"
-	// DecisionTPDLimit: denied by the tokens per day.
-	DecisionTPDLimit DecisionCode = "tpd_exceeded"
-	// DecisionSpendLimit: denied by the spend of the day or of the month.
-	DecisionSpendLimit DecisionCode = "spend_exceeded"
+	DecisionRPDLimit      DecisionCode = "rpd_exceeded"   // denied by the requests per day
+	DecisionTPDLimit      DecisionCode = "tpd_exceeded"   // denied by the tokens per day
+	DecisionSpendLimit    DecisionCode = "spend_exceeded" // denied by the spend of the day or of the month
 	// DecisionUnpriced: denied, because spend is limited and the model has no price: see
 	// Config.Unpriced. Only SetPrice helps.
-	DecisionUnpriced DecisionCode = "unpriced"
-	// DecisionRPMLimit: denied by the requests per minute.
-	DecisionRPMLimit DecisionCode = "rpm_exceeded"
-	// DecisionITPMLimit: denied by the input tokens per minute.
-	DecisionITPMLimit DecisionCode = "itpm_exceeded"
-	// DecisionOTPMLimit: denied by the output tokens per minute.
-	DecisionOTPMLimit DecisionCode = "otpm_exceeded"
-	// DecisionTPMLimit: denied by the tokens per minute.
-	DecisionTPMLimit DecisionCode = "tpm_exceeded"
+	DecisionUnpriced  DecisionCode = "unpriced"
+	DecisionRPMLimit  DecisionCode = "rpm_exceeded"  // denied by the requests per minute
+	DecisionITPMLimit DecisionCode = "itpm_exceeded" // denied by the input tokens per minute
+	DecisionOTPMLimit DecisionCode = "otpm_exceeded" // denied by the output tokens per minute
+	DecisionTPMLimit  DecisionCode = "tpm_exceeded"  // denied by the tokens per minute
 	// DecisionStoreError: denied, because the shared database or the store cannot be used, with
 	// Config.FailClosed, or in a process that has no share. Only its recovery helps, so RetryAfter
 	// is zero.
 	DecisionStoreError DecisionCode = "store_error"
-	// DecisionClosed: denied, because the limiter shared a database or a store and is closed.
-	DecisionClosed DecisionCode = "closed"
+	DecisionClosed     DecisionCode = "closed" // denied, because the limiter shared a database or a store and is closed
 )
 
 // Decision answers whether a request may be sent. A denial is a value, not an error. Decisions

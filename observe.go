@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
@@ -174,22 +175,18 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 	default:
 		return
 	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now, t := rl.enterLocked(r.Model)
-	if took := rl.agoLocked(r.SentAt, now); !r.SentAt.IsZero() && took >= 0 {
-		refusal.Took = max(took, 1)
-	}
-	if rl.shared != nil {
+	rl.change(func(account.Now) (saves bool) {
+		now, t := rl.enterLocked(r.Model)
+		if took := rl.agoLocked(r.SentAt, now); !r.SentAt.IsZero() && took >= 0 {
+			refusal.Took = max(took, 1)
+		}
+		if rl.shared == nil {
+			return rl.engine.Refuse(&t, refusal, now)
+		}
 		name := engine.Name{Asked: strings.Clone(r.Model), Counted: t.Counted}
 		rl.shared.putLocked(engine.Refuse{Name: name, Refusal: refusal})
-		return
-	}
-	if rl.engine.Refuse(&t, refusal, now) {
-		rl.autosave.changedNowLocked(&rl.clock)
-	}
-	rl.leaveLocked(now)
+		return false
+	})
 }
 
 // timeoutProblem is ProviderRefusal.Problem of a call without an answer.
@@ -257,4 +254,52 @@ func (rl *RateLimiter) Estimate(model string) Estimate {
 	rl.mu.RUnlock()
 	e := rl.answers.Estimate(name)
 	return Estimate{e.Answers, e.Output, e.Correction, e.ErrorP50, e.ErrorP95}
+}
+
+// Cause says in one word why a model is in a cooldown. The values are stable: programs may store
+// and compare them.
+type Cause string
+
+const (
+	CauseDailyQuota  Cause = "daily_quota"  // the provider said that the quota of the day is used up
+	CauseRateLimited Cause = "rate_limited" // the provider said that its rate limit is exceeded
+	CauseOverloaded  Cause = "overloaded"   // the provider said that it is overloaded
+	CauseCaller      Cause = "caller"       // the program called Cooldown, or gave no cause
+)
+
+// Cooldown follows a provider that said to wait: the model admits nothing before until, also
+// without a quota. A denial has the code DecisionCooldown, and its RetryAfter is the rest of the
+// cooldown. Another cooldown never shortens one that ends later; Reset ends it. It follows the
+// wall clock, and Persist keeps it. Its cause is CauseCaller: see CooldownFor.
+//
+// A time in the past does nothing, and one after April 11 of 2262, the last that int64 nanoseconds
+// reach, counts as that. At most Config.MaxModels models without a quota of their own have a
+// cooldown at a time; further ones are ignored. Cooldown is safe for concurrent use.
+func (rl *RateLimiter) Cooldown(model string, until time.Time) {
+	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: state.CauseCaller})
+}
+
+// CooldownFor is Cooldown for d from now, with the cause that Decision.Cause then tells. Of two
+// cooldowns of a model the one that ends later counts, with its cause; of two that end at the same
+// time the first. Persist keeps the cause, and Config.Shared shares it.
+//
+// The cause may be one of the program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any other counts
+// as CauseCaller. A duration of zero or less does nothing. CooldownFor is safe for concurrent use.
+func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
+	if d > 0 {
+		until := time.Now().Round(0).Add(d)
+		rl.cool(model, state.Cooldown{Until: until, Cause: state.KeptCause(string(cause))})
+	}
+}
+
+func (rl *RateLimiter) cool(model string, c state.Cooldown) {
+	rl.change(func(now account.Now) (saves bool) {
+		asked, counted := strings.Clone(model), rl.adoptLocked(model, now)
+		if rl.shared == nil {
+			return rl.engine.Cool(counted, asked, clock.UnixNano(c.Until), c.Cause, now)
+		}
+		name := engine.Name{Asked: asked, Counted: counted}
+		rl.shared.putLocked(engine.Cool{Name: name, Until: engine.ClampTime(rl.shared.wallOf(c.Until, now)), Cause: c.Cause})
+		return false
+	})
 }

@@ -2,11 +2,14 @@ package ratelimit
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -98,10 +101,9 @@ func (s *storage) end(rl *RateLimiter) {
 // nothing and is not an error. Waiters are served at once.
 //
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
-// field and its value; for a limit that is not an integer of zero or more, and for an unknown
-// zone, it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a
-// closed limiter, Load returns ErrClosed. With Config.Shared and Config.Store it does the same as
-// Persist.
+// field and its value; for a limit that is not an integer of zero or more, and for an unknown zone,
+// it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a closed
+// limiter, Load returns ErrClosed. With Config.Shared and Config.Store it does the same as Persist.
 //
 // Load is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
@@ -190,4 +192,77 @@ func (s *autosave) changedNowLocked(c *clock.Clock) {
 	if s.saver != nil {
 		s.changedLocked(c.Sync())
 	}
+}
+
+// saving is a Persist under way. It copies no entries: they stay where and as they are until done
+// is called.
+type saving struct {
+	rl     *RateLimiter
+	pinned *atomic.Bool // as long as it is true the entries are left where and as they are
+}
+
+func newSaving(rl *RateLimiter) saving {
+	s := saving{rl, new(atomic.Bool)}
+	s.pinned.Store(true)
+	return s
+}
+
+func (s saving) done() { s.pinned.Store(false) }
+
+// walk visits what a file is to have of all models: it returns what is beside their usage, and
+// visits that, once begin was called. It does so once more if all models were reset meanwhile: the
+// file must have everything from before the reset or nothing. With few models that cannot happen.
+// While storage.mu is held, no Load replaces the usage.
+func (s saving) walk(begin func(), visit func(a *account.Account, now account.Now)) *state.Snapshot {
+	version := s.stateVersion()
+	begin()
+	is := s.walkOnce(visit)
+	if s.stateVersion() != version {
+		begin()
+		is = s.walkOnce(visit)
+	}
+	return is
+}
+
+func (s saving) stateVersion() int {
+	s.rl.mu.RLock()
+	defer s.rl.mu.RUnlock()
+	return s.rl.stateVersion
+}
+
+func (s saving) walkOnce(visit func(a *account.Account, now account.Now)) *state.Snapshot {
+	rl, is := s.rl, state.NewSnapshot()
+	rl.walk(func(a *account.Account, now account.Now) {
+		a.StoreBeside(is, now)
+		if a.IsShown() {
+			rl.localLocked(a).marks.Note(rl.saves, rl.saved, a.Save())
+			visit(a, now)
+		}
+	})
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.engine.Spender(state.OtherAccount).StoreBeside(is, rl.nowLocked())
+	return is
+}
+
+// catalog copies what a file is to have of names, and returns which of the quotas neither the
+// program nor the account said.
+func (s saving) catalog() (f catalog.File, supplied map[string]bool) {
+	s.rl.mu.RLock()
+	f, supplied = s.rl.engine.Catalog.Stored()
+	s.rl.mu.RUnlock()
+	maps.DeleteFunc(f.Pools, func(pool string, _ []string) bool {
+		q := f.Quotas[pool]
+		return q.Validate(pool) != nil // a Load would not accept it
+	})
+	return f, supplied
+}
+
+// storedQuotas returns quotas as stores see them.
+func storedQuotas(quotas map[string]ModelQuota) map[string]state.Quota {
+	stored := make(map[string]state.Quota, len(quotas))
+	for model, q := range quotas {
+		stored[model] = state.Quota(q)
+	}
+	return stored
 }

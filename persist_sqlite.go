@@ -20,8 +20,9 @@ type sqliteStore struct {
 	models *sqlitestate.Unsaved
 }
 
+// close closes the database, if there is one that is open.
 func (s *sqliteStore) close() error {
-	if s.db == nil {
+	if s == nil || s.db == nil {
 		return nil
 	}
 	db := s.db

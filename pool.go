@@ -102,7 +102,7 @@ func validatePools(pools map[string]Pool) error {
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		pool, quota := pools[name], state.Quota(pools[name].Quota)
 		if err := state.CheckPool(name, pool.Models); err != nil {
-			return fmt.Errorf("field Pools: %w", err)
+			return inField("Pools", err)
 		}
 		if err := quota.Validate(state.PoolName(name)); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -47,29 +48,27 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	if err := catalog.ValidatePrice(model, price); err != nil {
 		return fmt.Errorf("set price: %w", err)
 	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	if rl.pricing == nil {
-		rl.pricing = new(catalog.Prices)
-	}
-	rl.pricing.Set(model, price)
-	now := rl.nowLocked()
-	if rl.shared != nil {
-		number := func(w *waiter) int64 { return rl.shared.waiting[w] }
-		for _, w := range slices.SortedFunc(maps.Keys(rl.shared.waiting), func(a, b *waiter) int { return cmp.Compare(number(a), number(b)) }) {
-			rl.shared.repriceLocked(w, false)
+	rl.change(func(now account.Now) (saves bool) {
+		if rl.pricing == nil {
+			rl.pricing = new(catalog.Prices)
 		}
-		return nil
-	}
-	changed := false
-	for w, option := range rl.engine.Queue {
-		changed = w.Local.(*waiter).priceLocked(option.Requests) || changed
-	}
-	if changed {
-		rl.engine.Serve(now)
-	}
-	rl.leaveLocked(now)
+		rl.pricing.Set(model, price)
+		if rl.shared != nil {
+			number := func(w *waiter) int64 { return rl.shared.waiting[w] }
+			for _, w := range slices.SortedFunc(maps.Keys(rl.shared.waiting), func(a, b *waiter) int { return cmp.Compare(number(a), number(b)) }) {
+				rl.shared.repriceLocked(w, false)
+			}
+			return false
+		}
+		changed := false
+		for w, option := range rl.engine.Queue {
+			changed = w.Local.(*waiter).priceLocked(option.Requests) || changed
+		}
+		if changed {
+			rl.engine.Serve(now)
+		}
+		return false
+	})
 	return nil
 }
 

@@ -21,30 +21,18 @@ type Provider string
 // The known providers. docs/providers.md has what is known of each: for some that is only how
 // they count, because they publish no figures.
 const (
-	// ProviderGemini is Google's Gemini API.
-	ProviderGemini Provider = "gemini"
-	// ProviderOpenAI is the OpenAI API.
-	ProviderOpenAI Provider = "openai"
-	// ProviderAnthropic is the Anthropic API.
-	ProviderAnthropic Provider = "anthropic"
-	// ProviderGroq is GroqCloud.
-	ProviderGroq Provider = "groq"
-	// ProviderMistral is Mistral's API.
-	ProviderMistral Provider = "mistral"
-	// ProviderXAI is the API of xAI.
-	ProviderXAI Provider = "xai"
-	// ProviderDeepSeek is DeepSeek's API, which limits open requests.
-	ProviderDeepSeek Provider = "deepseek"
-	// ProviderAzure is Azure OpenAI, whose limits belong to your deployments.
-	ProviderAzure Provider = "azure"
-	// ProviderBedrock is Amazon Bedrock.
-	ProviderBedrock Provider = "bedrock"
-	// ProviderVertex is Vertex AI of Google Cloud.
-	ProviderVertex Provider = "vertex"
-	// ProviderCerebras is Cerebras Inference.
-	ProviderCerebras Provider = "cerebras"
-	// ProviderOpenRouter is OpenRouter, which limits its free models.
-	ProviderOpenRouter Provider = "openrouter"
+	ProviderGemini     Provider = "gemini"     // Google's Gemini API
+	ProviderOpenAI     Provider = "openai"     // the OpenAI API
+	ProviderAnthropic  Provider = "anthropic"  // the Anthropic API
+	ProviderGroq       Provider = "groq"       // GroqCloud
+	ProviderMistral    Provider = "mistral"    // Mistral's API
+	ProviderXAI        Provider = "xai"        // the API of xAI
+	ProviderDeepSeek   Provider = "deepseek"   // DeepSeek's API, which limits open requests
+	ProviderAzure      Provider = "azure"      // Azure OpenAI, whose limits belong to your deployments
+	ProviderBedrock    Provider = "bedrock"    // Amazon Bedrock
+	ProviderVertex     Provider = "vertex"     // Vertex AI of Google Cloud
+	ProviderCerebras   Provider = "cerebras"   // Cerebras Inference
+	ProviderOpenRouter Provider = "openrouter" // OpenRouter, which limits its free models
 	// ProviderLocal stands for inference on your own hardware (Ollama, MLX, llama.cpp). It has no
 	// default quotas.
 	ProviderLocal Provider = "local"

@@ -97,17 +97,27 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	rl.say(byProgram, engine.SetQuota{Counted: model, Quota: state.Quota(quota)}, quota.DayZone)
 }
 
-// say has a setting of quotas take effect, and saved. by is what Config.Events is told of who says
-// it; zones are those of the quotas.
+// say has a setting of quotas take effect. by is what Config.Events is told of who says it; zones
+// are those of the quotas.
 func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
+	rl.change(func(now account.Now) (saves bool) {
+		rl.adoptQuotasLocked(now)
+		rl.sayLocked(by, now, c, zones...)
+		return true
+	})
+}
+
+// change has a change take effect that does with the lock held: it is saved, if do says so, sent to
+// other processes, and told.
+func (rl *RateLimiter) change(do func(now account.Now) (saves bool)) {
 	defer rl.teller.flush()
 	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
-	rl.adoptQuotasLocked(now)
-	rl.sayLocked(by, now, c, zones...)
-	rl.autosave.changedNowLocked(&rl.clock)
+	if do(now) {
+		rl.autosave.changedNowLocked(&rl.clock)
+	}
 	rl.leaveLocked(now)
 }
 
@@ -239,15 +249,11 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
-	defer rl.teller.flush()
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	rl.adoptQuotasLocked(now)
-	rl.addProfileLocked(&profile, now)
-	rl.autosave.changedNowLocked(&rl.clock)
-	rl.leaveLocked(now)
+	rl.change(func(now account.Now) (saves bool) {
+		rl.adoptQuotasLocked(now)
+		rl.addProfileLocked(&profile, now)
+		return true
+	})
 }
 
 // ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in

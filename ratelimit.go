@@ -1,7 +1,6 @@
-// Package ratelimit keeps a program's calls to large language models inside the provider's
-// quotas, for each model: requests, input, output and all tokens per minute, requests and tokens
-// per day, and concurrent calls. It also keeps budgets in dollars, and limits that several models
-// share.
+// Package ratelimit keeps a program's calls to large language models inside the provider's quotas,
+// for each model: requests, input, output and all tokens per minute, requests and tokens per day,
+// and concurrent calls. It also keeps budgets in dollars, and limits that several models share.
 //
 // Wait for room, make the call, and report the usage:
 //
@@ -298,10 +297,7 @@ func (rl *RateLimiter) Close() error {
 	if rl.shared != nil {
 		err = rl.shared.close()
 	}
-	if rl.storage.sqlite != nil {
-		err = errors.Join(err, rl.storage.sqlite.close())
-	}
-	if err != nil {
+	if err = errors.Join(err, rl.storage.sqlite.close()); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	return nil
