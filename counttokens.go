@@ -17,9 +17,8 @@ type TokenCounter struct {
 	BaseURL string
 	// APIKey is sent in the header x-goog-api-key; empty sends none. No error contains it.
 	APIKey string
-	// Client makes the call, except that redirects are never followed, because they would carry
-	// the key along. Nil uses the transport of http.DefaultClient, with a time limit of 30
-	// seconds.
+	// Client makes the call, except that redirects are never followed, because they would carry the
+	// key along. Nil uses the transport of http.DefaultClient, with a time limit of 30 seconds.
 	Client *http.Client
 }
 

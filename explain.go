@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"time"
+	"unsafe"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
@@ -209,20 +210,19 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		}
 	}
 	use, open := rl.engine.Use(a, t.Counted, rl.span(), now)
-	is := poolStateOf("", &use)
+	is := poolStateOf("", use)
 	e.Limits, e.Budgets, e.Found = is.Limits, is.Budgets, is.Found
 	e.InFlight, e.Waiting, e.WaitingByClass = is.InFlight, is.Waiting, is.WaitingByClass
 	e.CooldownUntil, e.Cause = is.CooldownUntil, is.Cause
 	e.OldestOpen, e.OpenOverMinute = open.Oldest, open.OverMinute
 	e.Provider = Provider(rl.loaded.ProviderOf(t.Counted, rl.engine.Catalog))
 	const most = 16
-	for _, w := range rl.engine.Line(a, most, now) {
-		e.Line = append(e.Line, Waiter(w))
-	}
+	line := rl.engine.Line(a, most, now)
+	e.Line = *(*[]Waiter)(unsafe.Pointer(&line))
 	e.LastRefusal = rl.refusals.Get(t.Counted).told(now)
 	for _, pool := range t.Pools {
 		use, _ := rl.engine.Use(pool, pool.Name, rl.span(), now)
-		e.Pools = append(e.Pools, poolStateOf(pool.Name, &use))
+		e.Pools = append(e.Pools, poolStateOf(pool.Name, use))
 	}
 	rl.explainNextRLocked(&e.Next, &t, now)
 	rl.leaveLocked(now)
@@ -265,50 +265,26 @@ func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
 		return PoolState{}, false
 	}
 	use, _ := rl.engine.Use(rl.engine.Account(counted), counted, rl.span(), now)
-	return poolStateOf(counted, &use), true
+	return poolStateOf(counted, use), true
 }
 
-// poolStateOf returns what is known of a pool, by its counted name, or of a model.
-func poolStateOf(counted string, u *verdict.Use) PoolState {
-	is := PoolState{
-		Limits: make([]LimitState, len(u.Limits)), Found: (*FoundLimits)(u.Found),
-		InFlight: u.InFlight, Waiting: u.Waiting, WaitingByClass: u.WaitingByClass,
-		CooldownUntil: u.CooldownUntil, Cause: Cause(u.Cause),
-	}
-	is.Pool, _ = state.PoolOf(counted)
-	for i, l := range u.Limits {
-		is.Limits[i] = LimitState(l)
-	}
-	for _, b := range u.Budgets {
-		is.Budgets = append(is.Budgets, BudgetState(b))
-	}
-	return is
-}
-
-// use is the reverse of poolStateOf.
-func (is *PoolState) use() verdict.Use {
-	u := verdict.Use{
-		Found: (*verdict.Found)(is.Found), InFlight: is.InFlight, Waiting: is.Waiting, WaitingByClass: is.WaitingByClass,
-		CooldownUntil: is.CooldownUntil, Cause: string(is.Cause),
-	}
-	for _, l := range is.Limits {
-		u.Limits = append(u.Limits, verdict.Limit(l))
-	}
-	for _, b := range is.Budgets {
-		u.Budgets = append(u.Budgets, verdict.Budget(b))
-	}
-	return u
+// poolStateOf returns what is known of a pool, by its counted name, or of a model. Its parts and
+// those that the judge fills in have the same layout, which TestLayout makes sure of.
+func poolStateOf(counted string, use verdict.Use) PoolState {
+	is := verdict.Pool{Use: use}
+	is.Name, _ = state.PoolOf(counted)
+	return *(*PoolState)(unsafe.Pointer(&is))
 }
 
 // String returns the explanation in lines for a person, the first of which says whether the model
 // waits. The text is not for programs, and may change.
 func (e Explanation) String() string {
-	is := PoolState{
+	is := &PoolState{
 		Limits: e.Limits, Budgets: e.Budgets, Found: e.Found, InFlight: e.InFlight, Waiting: e.Waiting,
 		WaitingByClass: e.WaitingByClass, CooldownUntil: e.CooldownUntil, Cause: e.Cause,
 	}
 	f := verdict.Facts{
-		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At, Use: is.use(),
+		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At, Use: (*verdict.Pool)(unsafe.Pointer(is)).Use,
 		Next: verdict.Next{
 			Allowed: e.Next.Allowed, Never: e.Next.Never, Queued: e.Next.Code == DecisionQueued,
 			Reason: e.Next.Reason, RetryAfter: e.Next.RetryAfter,
@@ -316,15 +292,10 @@ func (e Explanation) String() string {
 		StoreError: e.StoreError,
 		Provider:   string(e.Provider), ReadOn: e.ProfileReadOn,
 		OldestOpen: e.OldestOpen, OpenOverMinute: e.OpenOverMinute,
-	}
-	for _, w := range e.Line {
-		f.Line = append(f.Line, verdict.Waiter(w))
+		Line: *(*[]verdict.Waiter)(unsafe.Pointer(&e.Line)), Pools: *(*[]verdict.Pool)(unsafe.Pointer(&e.Pools)),
 	}
 	if r := e.LastRefusal; r != nil {
 		f.Refused = &verdict.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
-	}
-	for i := range e.Pools {
-		f.Pools = append(f.Pools, verdict.Pool{Name: e.Pools[i].Pool, Use: e.Pools[i].use()})
 	}
 	return f.Text()
 }

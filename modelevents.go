@@ -23,12 +23,32 @@ const (
 	byFile    = "file"
 )
 
+// eventRLocked makes an event that no caller is there for; nil if it is not to be told.
+func (t *teller) eventRLocked(is Event) (e *telling) {
+	if t == nil {
+		return nil
+	}
+	if e = t.makeRLocked(background, is.Kind); e != nil {
+		e.Event = is
+	}
+	return e
+}
+
+// tellOf tells what a caller has done with a model.
+func (t *teller) tellOf(ctx context.Context, model string, is Event) {
+	t.rl.mu.RLock()
+	e := t.eventRLocked(is)
+	if e != nil {
+		e.ctx = ctx
+		t.nameRLocked(e, model)
+	}
+	t.rl.mu.RUnlock()
+	t.tell(e)
+}
+
 // cooledLocked tells that this limiter began a cooldown, and has its end told.
 func (t *teller) cooledLocked(a *account.Account, asked string) {
-	if t == nil {
-		return
-	}
-	e := t.makeRLocked(background, EventCooldownBegan)
+	e := t.eventRLocked(Event{Kind: EventCooldownBegan, Cause: Cause(a.CoolCause), Until: time.Unix(0, a.CoolUntil)})
 	if e == nil {
 		return
 	}
@@ -37,7 +57,6 @@ func (t *teller) cooledLocked(a *account.Account, asked string) {
 	} else {
 		t.nameRLocked(e, strings.Clone(asked)) // which may be a part of a longer string
 	}
-	e.Cause, e.Until = Cause(a.CoolCause), time.Unix(0, a.CoolUntil)
 	t.pendLocked(e)
 	now := t.rl.engine.Last()
 	t.cooled.Begin(a.Name, a.CoolCause, a.CoolUntil-now.Wall, now.Instant)
@@ -74,9 +93,8 @@ func (t *teller) thawedLocked() (ended *telling) {
 		})
 	}
 	for _, c := range t.cooled.End(t.coolsFor(t.rl.nowLocked().Wall)) {
-		if e := t.makeRLocked(background, EventCooldownEnded); e != nil {
+		if e := t.eventRLocked(Event{Kind: EventCooldownEnded, Cause: Cause(c.Cause)}); e != nil {
 			t.nameCountedRLocked(e, c.Name)
-			e.Cause = Cause(c.Cause)
 			ended = ended.then(e)
 		}
 	}
@@ -96,17 +114,14 @@ func (t *teller) coolsFor(wall int64) func(name string) int64 {
 // requotedLocked notes that another quota holds, or none any more. The method that changed it tells
 // of that; of what other processes say, a goroutine of the limiter.
 func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
-	if t == nil {
-		return
-	}
-	e := t.makeRLocked(background, EventQuotaChanged)
+	e := t.eventRLocked(Event{Kind: EventQuotaChanged, By: by})
 	if e == nil {
 		return
 	}
 	if t.nameCountedRLocked(e, name); e.Pool == "" {
 		e.Model = name // that of a quota, which may be a pattern
 	}
-	if e.By = by; has {
+	if has {
 		e.quota = is
 		e.Quota = &e.quota
 	}
@@ -119,68 +134,22 @@ func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
 
 // recorded tells of a RecordUsage.
 func (t *teller) recorded(model string, used tokens.Count, cost money.Amount) {
-	if t == nil {
-		return
+	if t != nil {
+		t.tellOf(background, model, Event{Kind: EventRecorded, ID: notice.NextCallID(), Settled: usage(used), Cost: cost})
 	}
-	t.rl.mu.RLock()
-	e := t.makeRLocked(background, EventRecorded)
-	if e != nil {
-		t.nameRLocked(e, model)
-		e.ID, e.Settled, e.Cost = notice.NextCallID(), usage(used), cost
-	}
-	t.rl.mu.RUnlock()
-	t.tell(e)
-}
-
-// refusedByProvider tells of a refusal by the provider.
-func (t *teller) refusedByProvider(by *caller, r *ProviderRefusal) {
-	if t == nil {
-		return
-	}
-	t.rl.mu.RLock()
-	e := t.makeRLocked(by.ctx, EventProviderRefused)
-	if e != nil {
-		e.ID = by.id
-		t.nameRLocked(e, r.Model)
-		e.Status, e.Problem, e.RetryAfter = r.Status, r.Problem, r.RetryAfter
-	}
-	t.rl.mu.RUnlock()
-	t.tell(e)
 }
 
 // metUnknownRLocked tells of a model without a quota.
 func (t *teller) metUnknownRLocked(model, nearest string) {
-	if t == nil {
-		return
-	}
-	if e := t.makeRLocked(background, EventUnknownModel); e != nil {
+	if e := t.eventRLocked(Event{Kind: EventUnknownModel, Nearest: nearest}); e != nil {
 		t.nameRLocked(e, strings.Clone(model))
-		e.Nearest = nearest
 		t.postRLocked(e)
 	}
 }
 
-// uncounted tells of a call that nothing counts.
-func (t *teller) uncounted(ctx context.Context, path, model string, why error) {
-	if t == nil {
-		return
-	}
-	t.rl.mu.RLock()
-	e := t.makeRLocked(callerOf(ctx).ctx, EventUncounted)
-	if e != nil {
-		t.nameRLocked(e, model)
-		e.Path, e.Err = path, why
-	}
-	t.rl.mu.RUnlock()
-	t.tell(e)
-}
-
 // evictedLocked tells that the usage of a model was forgotten.
 func (t *teller) evictedLocked(name string) {
-	if t == nil {
-		return
-	}
-	if e := t.makeRLocked(background, EventEvicted); e != nil {
+	if e := t.eventRLocked(Event{Kind: EventEvicted}); e != nil {
 		t.nameRLocked(e, name)
 		t.postLaxRLocked(e)
 	}
@@ -188,17 +157,11 @@ func (t *teller) evictedLocked(name string) {
 
 // storeRLocked tells that the store cannot be used, because of err, or that it can again.
 func (t *teller) storeRLocked(system string, err error) {
-	if t == nil {
-		return
-	}
 	kind := EventStoreUp
 	if err != nil {
 		kind = EventStoreDown
 	}
-	if e := t.makeRLocked(background, kind); e != nil {
-		e.System, e.Err = system, err
-		t.postRLocked(e)
-	}
+	t.postRLocked(t.eventRLocked(Event{Kind: kind, System: system, Err: err}))
 }
 
 // The values of Event.Operation.
@@ -213,11 +176,10 @@ func (t *teller) saved(system, operation string, began time.Time, err error) {
 	if t == nil {
 		return
 	}
-	took := time.Since(began)
+	is := Event{Kind: EventSaved, System: system, Operation: operation, Took: time.Since(began), Err: err}
 	t.rl.mu.RLock()
 	defer t.rl.mu.RUnlock()
-	if e := t.makeRLocked(background, EventSaved); e != nil {
-		e.System, e.Operation, e.Took, e.Err = system, operation, took, err
+	if e := t.eventRLocked(is); e != nil {
 		t.postLaxRLocked(e)
 	}
 }

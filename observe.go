@@ -157,9 +157,9 @@ func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
 		r.Problem = otherProblem
 	}
 	r.RetryAfter = max(r.RetryAfter, 0)
-	if r.Problem != timeoutProblem {
-		by := callerOf(ctx)
-		rl.teller.refusedByProvider(&by, &r)
+	if by := callerOf(ctx); r.Problem != timeoutProblem && rl.teller != nil {
+		is := Event{Kind: EventProviderRefused, ID: by.id, Status: r.Status, Problem: r.Problem, RetryAfter: r.RetryAfter}
+		rl.teller.tellOf(by.ctx, r.Model, is)
 	}
 	rl.findByRefusal(&r)
 }

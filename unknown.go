@@ -96,7 +96,9 @@ func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string,
 	if first {
 		rl.reporter.ReportAs("uncounted "+path, why)
 	}
-	rl.teller.uncounted(ctx, path, model, why)
+	if rl.teller != nil {
+		rl.teller.tellOf(callerOf(ctx).ctx, model, Event{Kind: EventUncounted, Path: path, Err: why})
+	}
 	if rl.unknown != UnknownDeny {
 		return nil
 	}
