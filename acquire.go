@@ -14,8 +14,8 @@ import (
 
 // Acquire waits until Reserve would succeed, and returns the reservation. Waiters for a model are
 // served first come, first served, so a smaller request does not overtake a larger one. Acquire
-// sleeps until the exact moment at which the head of the line passes, and looks again at once
-// when Commit, Cancel, Reset, SetQuota, AddProvider, Load, or a waiter that gives up makes room.
+// returns at the exact moment at which the head of the line passes, also when Commit, Cancel,
+// Reset, SetQuota, AddProvider, Load, or a waiter that gives up makes room.
 //
 // It checks in this order and returns:
 //
@@ -31,7 +31,6 @@ import (
 //
 // With an error nothing is charged. The check of the deadline ignores waiters ahead, and knows the
 // times of open reservations to a few seconds, so a request may wait until its deadline in vain.
-// Acquire is safe for concurrent use.
 func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {
 	return rl.acquireOne(ctx, Request{Model: model, PromptTokens: promptTokens, OutputTokens: outputTokens})
 }
@@ -53,8 +52,6 @@ func (rl *RateLimiter) acquireOne(ctx context.Context, req Request) (*Reservatio
 // AcquireAll is Acquire for several requests, which may name a model more than once. It waits in
 // the lines of all their models until all of them pass together, and holds nothing while it
 // waits. Model in a *LimitError is the model that denied. Without requests it succeeds.
-//
-// It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reservations, error) {
 	w := &waiter{rl: rl, op: "acquire all", charges: true, requests: reqs}
 	return w.await(ctx)
@@ -62,26 +59,22 @@ func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reserva
 
 // AnyOptions are the options of AcquireAny. The zero value waits for all candidates alike.
 type AnyOptions struct {
-	// Patience is how long the call waits for the first candidate alone, before it takes any. It
-	// waits so long even if the candidate is known to open later. Zero is not at all; a negative
-	// value means the same.
+	// Patience is how long the call waits for the first candidate alone, before it takes any,
+	// unless that can never serve it. It waits so long even if the candidate is known to open
+	// later. Zero, or a negative value, is not at all.
 	Patience time.Duration
 }
 
 // AcquireAny is Acquire for a call that one of several models can serve. The requests are the
 // candidates, in the order of preference. The first with room, and with nobody ahead in its line,
-// is charged at once. If there is none, the call waits in the lines of all of them. While it waits
-// it holds its places there and nothing else: no candidate is charged. It takes the first candidate
-// that has room for it in its turn, and leaves the other lines in the same moment.
-// Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for the first
-// candidate alone at the beginning, unless that can never serve it.
+// is charged at once. If there is none, the call waits in the lines of all of them, and nothing is
+// charged meanwhile. It takes the first candidate that has room for it in its turn, and leaves the
+// other lines in the same moment. Reservation.Model says which candidate it got.
 //
 // It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
 // the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
 // The *LimitError is that of the candidate which opens first by RetryAfter, as in ReserveAny; where
 // no time says when any does, that of the first. Without requests it returns nil.
-//
-// It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {
 	if len(requests) == 0 {
 		return nil, ctx.Err()
@@ -94,8 +87,8 @@ func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests
 // of model and no waiter is ahead of it. It waits like Acquire, with the same errors, and
 // reserves and records nothing. The number counts as input tokens.
 //
-// It is safe for concurrent use. Waiters for one model pass in turn, but room for one lets all of
-// them pass, because none takes it: use Acquire where that matters.
+// Waiters for one model pass in turn, but room for one lets all of them pass, because none takes
+// it: use Acquire where that matters.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
 	if ctx.Err() == nil && rl.CanSend(model, tokens) {
 		return nil
@@ -111,16 +104,15 @@ type Usage struct {
 	OutputTokens int
 }
 
-// Do waits for room with Acquire, runs call, and settles the reservation. It settles by the Usage
-// that call returns, even together with an error. Without a Usage it settles at the estimate,
-// because a failed call may have been counted all the same; but an error that wraps ErrNotSent
-// gives everything back. If call panics the estimate stays charged, and the panic propagates.
+// Do waits for room with Acquire, runs call, and settles the reservation: by the Usage that call
+// returns, even together with an error. Without a Usage it settles at the estimate, because a
+// failed call may have been counted all the same; but an error that wraps ErrNotSent gives
+// everything back. If call panics the estimate stays charged, and the panic propagates.
 //
 // The context that call gets is ctx with the reservation in it: see ReservationFrom.
 //
 // Do returns the error of Acquire, in which case call did not run, or the error of call unchanged.
-// Like Acquire it refuses at once only a call that could not pass in time even with all open calls
-// given back. call must not be nil. Do is safe for concurrent use.
+// call must not be nil.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
 	r, err := rl.acquireOne(ctx, req)
 	if err != nil {

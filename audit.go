@@ -44,15 +44,14 @@ type AuditSum struct {
 	Money        money.Amount `json:"money"`
 }
 
-// Audit returns what has become of all calls of this limiter since it was made. It needs no option
-// and cannot be turned off. A budget that leaks shows as spend that differs from these sums, a call
-// that is never settled as one that stays in Open. What other processes do, with Config.Shared or
-// Config.Store, is not in it; neither Load nor Reset changes it. A call counts once by model, once
-// for each of its pools, and once by class.
+// Audit returns what has become of all calls of this limiter since it was made. A budget that leaks
+// shows as spend that differs from these sums, a call that is never settled as one that stays in
+// Open. What other processes do, with Config.Shared or Config.Store, is not in it; neither Load nor
+// Reset changes it. A call counts once by model, once for each of its pools, and once by class.
 //
 // At most Config.MaxModels models without a quota of their own have an entry; further ones are
 // added up under "other". A call that is not counted, because its model has no limit and no place
-// there, is in Audit only if it is in a pool. Audit is safe for concurrent use.
+// there, is in Audit only if it is in a pool.
 func (rl *RateLimiter) Audit() Audit {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()

@@ -23,7 +23,7 @@ type Class struct {
 	// active, the others have all of the limit. A call that is too large for what the reserve
 	// leaves may use the reserve, and so may the next waiter of a class that reserves have kept out
 	// for a minute, except of limits of the day. The shares of all classes add up to 100 at most.
-	// The reserve is not kept of limits of spend. Zero is none; the class "" can have none.
+	// Limits of spend have no reserve, nor has the class "". Zero is none.
 	ReservePercent int `yaml:"reserve_percent,omitempty" json:"reserve_percent,omitempty"`
 	// MaxQueue bounds the waiters of the class per model; further callers of it get ErrQueueFull.
 	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
@@ -38,8 +38,6 @@ type Class struct {
 // so for all processes, and the last one said holds. Classes with a field out of range, which the
 // constructor refuses, change nothing and are reported to Config.OnError. Waiting calls are put in
 // order anew.
-//
-// It is safe for concurrent use.
 func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 	if err := validateClasses(classes); err != nil {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
@@ -100,7 +98,7 @@ func (c *caller) ask(ctx context.Context, reqs []Request, classed bool) {
 	}
 }
 
-// Classes returns a copy of the classes in force. It is safe for concurrent use.
+// Classes returns a copy of the classes in force.
 func (rl *RateLimiter) Classes() map[string]Class {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()

@@ -13,6 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -22,8 +23,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
-// default file, with the quotas of Gemini.
+// Config says how to make a RateLimiter. Its zero value, which New uses, is YAML in the default
+// file with the quotas of Gemini.
 //
 // In YAML each field has its name in snake case: see [ReadConfig]. OnError, Events and Store are
 // not in YAML.
@@ -47,9 +48,9 @@ type Config struct {
 	// instead of its default one, also from AddProvider. It is an error to name the tier of another
 	// provider.
 	Tiers map[Provider]string `yaml:"tiers,omitempty"`
-	// Unknown says what happens to a model for which no quota stands: neither its own, nor a
-	// pattern, nor "*"; and to a call that nothing counts (EventUncounted). The zero value is
-	// UnknownAllow. Either way OnError gets an *UnknownModelError for each model, once a day.
+	// Unknown says what happens to a model for which no quota stands (UnknownAllow if zero), and to
+	// a call that nothing counts (EventUncounted). Either way OnError gets an *UnknownModelError
+	// for each model, once a day.
 	Unknown UnknownPolicy `yaml:"unknown,omitempty"`
 	// Margin is how much longer than a minute every charge counts. A provider counts a call when it
 	// arrives, later than the limiter by the time that the network takes; 250 ms covers most.
@@ -62,15 +63,13 @@ type Config struct {
 	// read in the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist `yaml:"auto_persist,omitempty"`
 	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
-	// without a report of the success; the *UnknownModelError of each model; the
-	// *StaleProfileError of each provider; and those of AddProvider, SetAccountQuotas, SetPool and
-	// SetClasses. It is called without locks, on a goroutine of its own, one call at a time. Of
-	// other errors with the same number (of the system or the database) or the same type, it gets
-	// at most one a second; the rest is dropped.
+	// without a report of the success; *UnknownModelError and *StaleProfileError; and those of
+	// AddProvider, SetAccountQuotas, SetPool and SetClasses. It is called without locks, on a
+	// goroutine of its own, one call at a time. Of other errors with the same number (of the system
+	// or the database) or the same type, it gets at most one a second; the rest is dropped.
 	//
-	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
-	// may end after Close. Close returns the error of its own last write and does not report it
-	// here.
+	// OnError may call the limiter, also Close, which does not wait for it: a call in progress may
+	// end after Close. The error of Close's own last write is returned and not reported here.
 	//
 	// Nil writes the errors to slog.Default() as warnings, at most one a minute of each number or
 	// type. A function that does nothing discards them.
@@ -82,24 +81,22 @@ type Config struct {
 	// Nil tells nobody.
 	Events EventHandler `yaml:"-"`
 
-	// Shared makes the database of the SQLite backend one quota for all limiters, in all
-	// processes of the machine, that open it with Shared. It holds a log of what all of them ask:
-	// every admission, settlement, cooldown, reset and change of a quota is written there before
-	// the call returns, and the others see it. State then shows what all have, and must only be
-	// read. AutoPersist does nothing, because nothing is left to write.
+	// Shared makes the database of the SQLite backend one quota for all limiters, in all processes
+	// of the machine, that open it with Shared. Every admission, settlement, cooldown, reset and
+	// change of a quota is written there before the call returns, and the others see it. State then
+	// shows what all have, and must only be read. AutoPersist does nothing.
 	//
-	// The constructor loads the file. Quotas that programs have said there win over profiles. The
-	// quotas of Config.Quotas are written to it, and apply until another process sets others.
+	// The constructor loads the file. Quotas that programs have said there win over profiles. Those
+	// of Config.Quotas are written to it, and apply until another process sets others.
 	//
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
 	Shared bool `yaml:"shared,omitempty"`
-	// Store makes this limiter one with those on other machines that have a Store that leads to the
-	// same place, as Shared does on one machine: see [Store]. Every admission is decided together
-	// with theirs before the call returns; CanSend, Decide and Stats answer from memory that is a
-	// little older. LeaseTTL, FailClosed, FreshStart, OnError and [RateLimiter.Err] mean the same
-	// as with Shared; AutoPersist does nothing. Times that the limiter tells are those of the
-	// store's clock.
+	// Store makes this limiter one with those on other machines whose Store leads to the same
+	// place, as Shared does on one machine: see [Store]. Every admission is decided with theirs
+	// before the call returns; CanSend, Decide and Stats answer from memory that is a little older.
+	// LeaseTTL, FailClosed, FreshStart, OnError and [RateLimiter.Err] mean the same as with Shared;
+	// AutoPersist does nothing. Times that the limiter tells are those of the store's clock.
 	//
 	// A Store beside Shared, FilePath, Backend, Durability or NewWithSQLiteConfig is an error. Nil,
 	// the default, is no store.
@@ -125,13 +122,12 @@ type Config struct {
 	// frees its slot; a later Commit does nothing. It must be longer than the longest call. Zero,
 	// the default, is never; it must not be negative.
 	HoldTTL time.Duration `yaml:"hold_ttl,omitempty"`
-	// MaxQueue bounds the waiters per model, in Acquire, AcquireAll, AcquireAny and WaitForCapacity
-	// together, with Shared in all processes; further callers get ErrQueueFull. Zero, the default,
-	// is no bound; it must not be negative.
+	// MaxQueue bounds the waiters per model, with Shared those of all processes; further callers
+	// get ErrQueueFull. Zero, the default, is no bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
 	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls
 	// without a class, or of a name that is not here, are of the class "", which has weight 1
-	// unless it is here. At most 100 classes are allowed, with names of 100 bytes of UTF-8 at most.
+	// unless it is here. There are at most 100 classes, with names of at most 100 bytes of UTF-8.
 	// With Shared and Store the classes are written there, and apply until another process sets
 	// others. Nil, the default, is none: all calls wait in one line, where flows take turns.
 	Classes map[string]Class `yaml:"classes,omitempty"`
@@ -144,11 +140,10 @@ type Config struct {
 	// share. An alias of an alias is not followed.
 	Aliases map[string]string `yaml:"aliases,omitempty"`
 	// Prices are what models cost: for the spend in stats, events and [RateLimiter.Audit], and for
-	// the limits of spend in quotas. The price of a model is the first of these: that of its
-	// counted name; that of the name that the caller uses; with MatchVersions, that of the name of
-	// which it is a version; that of the longest pattern that covers it; that of "*". Under
-	// llmhttp.Route the caller's name has the backend in it, such as "eu/gpt-4o". The zero price is
-	// that of a free model.
+	// the limits of spend in quotas. A model has the price of its counted name, else of the name
+	// that the caller uses, else, with MatchVersions, of the name of which it is a version, else of
+	// the longest pattern that covers it, else of "*". Under llmhttp.Route the caller's name has
+	// the backend in it, such as "eu/gpt-4o". The zero price is that of a free model.
 	//
 	// The profiles have no prices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
 	Prices map[string]money.Price `yaml:"prices,omitempty"`
@@ -156,16 +151,14 @@ type Config struct {
 	// one of its pools, limits spend. The zero value is UnpricedDeny.
 	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
-	// with their answers. A quota that the program set, by Quotas, SetQuota or the map of the
-	// limiter, and the account's limits (SetAccountQuotas) are never exceeded. The quotas of
-	// profiles and files are guesses and follow the provider. A model without a quota gets one.
-	// False, the default, leaves quotas as they are, and takes no corrections from a file.
+	// with their answers. False, the default, leaves quotas as they are, and takes no corrections
+	// from a file.
 	LearnQuotas bool `yaml:"learn_quotas,omitempty"`
-	// MaxModels bounds the models without a quota of their own that hold state: those that only
-	// the quota "*" covers, and those without any. At the bound, the least recently used idle
-	// model is forgotten, one with nothing that counts. If none is idle, another model is denied
-	// under "*" (DecisionTooManyModels); without any quota it is allowed and not counted. Zero,
-	// the default, means 10,000; it must not be negative.
+	// MaxModels bounds the models without a quota of their own that hold state: those that only the
+	// quota "*" covers, and those without any. At the bound, the least recently used model with
+	// nothing that counts is forgotten. If there is none, another model is denied under "*"
+	// (DecisionTooManyModels); without any quota it is allowed and not counted. Zero, the default,
+	// means 10,000; it must not be negative.
 	MaxModels int `yaml:"max_models,omitempty"`
 }
 
@@ -184,9 +177,9 @@ func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 // NewWithConfig returns a limiter made as cfg says. It loads the state file only with
 // Config.AutoPersist or Config.Shared: see [RateLimiter.Load].
 //
-// It fails when cfg has an unknown backend, a field out of range, or a quota with a negative limit
-// or an unknown zone (ErrInvalidQuota); when FilePath is empty and no home folder is known; with
-// AutoPersist when the file cannot be loaded; and, with SQLite, as [NewWithSQLiteConfig] does.
+// It fails when cfg has an unknown backend, a field out of range, or a quota that is not valid
+// (ErrInvalidQuota); when FilePath is empty and no home folder is known; with AutoPersist when the
+// file cannot be loaded; and, with SQLite, as [NewWithSQLiteConfig] does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if cfg.Store != nil {
 		return made(newShared(cfg.Store, cfg))
@@ -226,9 +219,9 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 	return NewWithSQLiteConfig(dbPath, Config{})
 }
 
-// NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite database at dbPath. It
-// creates a missing database, readable only for its owner. Backend and FilePath of cfg are ignored.
-// dbPath is a path, never a connection string. The state is loaded only with Config.AutoPersist or
+// NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite database at dbPath, a
+// path and never a connection string. It creates a missing database, readable only for its owner.
+// Backend and FilePath of cfg are ignored. The state is loaded only with Config.AutoPersist or
 // Config.Shared: see [RateLimiter.Load]. Close the limiter when it is no longer needed.
 //
 // It fails like [NewWithConfig], when the database cannot be opened, and with ErrCorruptState
@@ -277,7 +270,7 @@ func newPrivate(cfg *Config, open func(*storage) error) (*RateLimiter, error) {
 }
 
 // newUnconfigured returns a limiter without quotas, and the profiles that it begins with.
-func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
+func newUnconfigured(cfg *Config) (*RateLimiter, []profile.Chosen, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, nil, err
 	}
@@ -302,7 +295,7 @@ func newUnconfigured(cfg *Config) (*RateLimiter, []ProviderProfile, error) {
 }
 
 // configureLocked says what a Config says. Nobody else knows the limiter yet.
-func (rl *RateLimiter) configureLocked(cfg *Config, profiles []ProviderProfile) {
+func (rl *RateLimiter) configureLocked(cfg *Config, profiles []profile.Chosen) {
 	now := rl.nowLocked()
 	if len(cfg.Classes) > 0 {
 		rl.setClassesLocked(cfg.Classes, now)
@@ -347,11 +340,11 @@ func inField(name string, err error) error {
 // file_path or quotas. Durations have a unit, as in "margin: 250ms". What the text does not name
 // is zero, so an empty text is the zero Config. yaml.Marshal writes what ReadConfig reads.
 //
-// An unknown key is an error that names the key and its line, and so is a value of another type,
-// such as a duration without a unit. A value out of range is an error that names the field and the
-// value; a quota's wraps ErrInvalidQuota, an unknown provider's ErrUnknownProvider. ReadConfig
-// reads at most 1 MiB; a longer text, a second document, anchors, aliases and duplicate keys are
-// errors, too. With an error the Config is zero.
+// An unknown key, or a value of another type, such as a duration without a unit, is an error that
+// names the key and its line. A value out of range is one that names the field and the value; a
+// quota's wraps ErrInvalidQuota, an unknown provider's ErrUnknownProvider. More than 1 MiB, a
+// second document, anchors, aliases and duplicate keys are errors, too. With an error the Config is
+// zero.
 func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
 	err := yamlfile.DecodeConfig(r, &cfg)

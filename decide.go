@@ -108,8 +108,7 @@ const (
 )
 
 // Decide answers like CanSend, with the reason, the exact wait and the present usage. It records
-// nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
-// concurrent use.
+// nothing. A negative estimate is denied; an unknown model is allowed.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
 	rl.decide(&d, &Request{Model: model, PromptTokens: estimatedTokens})
 	return d
@@ -136,7 +135,7 @@ type Request struct {
 }
 
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them
-// separately. It is safe for concurrent use.
+// separately.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	rl.decide(&d, &req)
 	return d

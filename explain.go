@@ -186,8 +186,7 @@ func (r *Refused) UnmarshalJSON(data []byte) (err error) {
 // what is used of each limit, the calls in flight, the line, a cooldown with its cause, and the
 // next room. It charges nothing. With Config.Shared it tells of all processes.
 //
-// Explain is for the eyes of people and costs several times a Decide. It is safe for concurrent
-// use.
+// Explain is for the eyes of people and costs several times a Decide.
 func (rl *RateLimiter) Explain(model string) Explanation {
 	e := Explanation{Model: model}
 	if err := rl.Err(); err != nil {
@@ -255,7 +254,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 
 // ExplainPool returns the state of a pool: its limits with what is used of them, its budgets, the
 // calls in flight and those that wait. It charges nothing, and costs as much as Explain. With
-// Config.Shared it tells of all processes. It is safe for concurrent use.
+// Config.Shared it tells of all processes.
 func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()

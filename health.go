@@ -68,7 +68,7 @@ func (e *EstimateError) Error() string {
 
 // Health returns whether the limiter can use its store, and what a person should look at. It looks
 // at all models, for about a millisecond at a time with the lock: call it from a probe or a page,
-// not for each request. It is safe for concurrent use.
+// not for each request.
 func (rl *RateLimiter) Health() Health {
 	is := checkup{rl: rl}
 	err := rl.Err()
@@ -85,7 +85,7 @@ func (rl *RateLimiter) Health() Health {
 }
 
 // Err returns the error that keeps the limiter from using the shared database or the store; nil
-// while it can use it, and without Config.Shared and Config.Store. It is safe for concurrent use.
+// while it can use it, and without Config.Shared and Config.Store.
 func (rl *RateLimiter) Err() error {
 	if rl.shared == nil {
 		return nil

@@ -96,8 +96,8 @@ func (l *ProviderLimits) notCounted() state.Cost {
 // ten; the rest is ignored.
 //
 // Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
-// ignored. MatchVersions and Aliases apply. Observe is safe for concurrent use, and cheap where
-// it changes nothing: call it for every answer.
+// ignored. MatchVersions and Aliases apply. Observe is cheap where it changes nothing: call it for
+// every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.teller != nil && rl.learns {
 		defer rl.teller.flush()
@@ -151,7 +151,7 @@ type ProviderRefusal struct {
 // ModelQuota.AdaptiveFloorRPM. Apart from that it changes no quota, and it begins no cooldown: see
 // Observe and CooldownFor. Call it once for each refusal. An llmhttp.Transport does so.
 //
-// MatchVersions and Aliases apply. It is safe for concurrent use.
+// MatchVersions and Aliases apply.
 func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
 	if !slices.Contains(problems, r.Problem) && r.Problem != timeoutProblem {
 		r.Problem = otherProblem
@@ -230,7 +230,7 @@ func (e Estimate) Correct(promptTokens int) int {
 // What was learned is saved with the state. With Config.Shared and Config.Store it is of this
 // limiter alone, and ends with it. Reset and the end of the minute and the day keep it: it is about
 // the model, not about its usage. At most Config.MaxModels models are known; a new one takes the
-// place of the one that answered least recently. ObserveAnswer is safe for concurrent use.
+// place of the one that answered least recently.
 //
 // A Transport of package llmhttp calls it for each answer.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
@@ -246,8 +246,7 @@ func (u Usage) tokens() tokens.Count {
 	return tokens.Count{Input: u.PromptTokens, Output: u.OutputTokens}
 }
 
-// Estimate returns what was learned of the answers of model: the zero value before the first. It
-// is safe for concurrent use.
+// Estimate returns what was learned of the answers of model: the zero value before the first.
 func (rl *RateLimiter) Estimate(model string) Estimate {
 	rl.mu.RLock()
 	name := rl.nameRLocked(model)
@@ -274,7 +273,7 @@ const (
 //
 // A time in the past does nothing, and one after April 11 of 2262, the last that int64 nanoseconds
 // reach, counts as that. At most Config.MaxModels models without a quota of their own have a
-// cooldown at a time; further ones are ignored. Cooldown is safe for concurrent use.
+// cooldown at a time; further ones are ignored.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: state.CauseCaller})
 }
@@ -283,8 +282,8 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 // cooldowns of a model the one that ends later counts, with its cause; of two that end at the same
 // time the first. Persist keeps the cause, and Config.Shared shares it.
 //
-// The cause may be one of the program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any other counts
-// as CauseCaller. A duration of zero or less does nothing. CooldownFor is safe for concurrent use.
+// The cause may be one of the program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any other counts as
+// CauseCaller. A duration of zero or less does nothing.
 func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 	if d > 0 {
 		until := time.Now().Round(0).Add(d)

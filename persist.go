@@ -32,8 +32,6 @@ import (
 //
 // With Config.Shared and Config.Store everything is in the file or store already. Persist and Load
 // then only check that, for as long as a call may take, and return the error if it is not so.
-//
-// Persist is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
 	if rl.shared != nil {
 		return rl.shared.persist("persist")
@@ -104,8 +102,6 @@ func (s *storage) end(rl *RateLimiter) {
 // field and its value; for a limit that is not an integer of zero or more, and for an unknown zone,
 // it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a closed
 // limiter, Load returns ErrClosed. With Config.Shared and Config.Store it does the same as Persist.
-//
-// Load is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
 	if rl.shared != nil {
 		return rl.shared.persist("load")

@@ -32,7 +32,7 @@ type Pool struct {
 //
 // Waiters are served by the new pool at once, or refused if their request does not fit it. With
 // Config.Shared or Config.Store the pool is that of all processes, and the last SetPool of any of
-// them holds. RemovePool takes it back. SetPool is safe for concurrent use.
+// them holds. RemovePool takes it back.
 func (rl *RateLimiter) SetPool(name string, pool Pool) {
 	if err := state.CheckPool(name, pool.Models); err != nil {
 		rl.reporter.Report(fmt.Errorf("set pool: %w", err))
@@ -50,14 +50,14 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 // their models. A Load does not bring the pool back. With Config.Shared or Config.Store it is taken
 // back for all processes.
 //
-// Waiters are served at once. RemovePool is safe for concurrent use.
+// Waiters are served at once.
 func (rl *RateLimiter) RemovePool(name string) {
 	rl.say(byProgram, engine.RemovePool{Counted: state.PoolName(name)})
 }
 
 // Pool returns a pool: one of Config.Pools or SetPool, of the state file, or of a provider's
 // profile, whose Models are the names and patterns of the profile, and whose members are the models
-// that have the profile's quota. The caller may change the copy. Pool is safe for concurrent use.
+// that have the profile's quota. The caller may change the copy.
 func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()
@@ -71,7 +71,7 @@ func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 }
 
 // PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it
-// is zero. It is safe for concurrent use.
+// is zero.
 func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	counted := state.PoolName(name)
 	rl.shared.freshen()
@@ -84,8 +84,7 @@ func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	return stats
 }
 
-// PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is
-// safe for concurrent use.
+// PoolsOf returns the names of the pools that a call of model is charged to, sorted.
 func (rl *RateLimiter) PoolsOf(model string) (names []string) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -42,8 +42,7 @@ func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
 // neither saved nor shared: the cost of each call is.
 //
 // Calls of this limiter that wait ask at the new price, and are served or refused at once. A
-// negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. SetPrice is
-// safe for concurrent use.
+// negative price is an error that wraps money.ErrInvalidPrice, and changes nothing.
 func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	if err := catalog.ValidatePrice(model, price); err != nil {
 		return fmt.Errorf("set price: %w", err)
@@ -73,7 +72,7 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 }
 
 // PriceOf returns the price by which calls of a model are counted: see Config.Prices. ok is false
-// where the model has none. PriceOf is safe for concurrent use.
+// where the model has none.
 func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

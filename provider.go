@@ -2,16 +2,12 @@ package ratelimit
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
-	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Provider names a provider of models. The constants below are the providers that have a profile;
@@ -77,11 +73,11 @@ type ProfileSource struct {
 // The profile is a copy, which the caller may change. An error wraps ErrUnknownProvider, or it
 // names the tier and those that exist. Profile is safe for concurrent use.
 func Profile(provider Provider, tier string) (ProviderProfile, error) {
-	p, at, rows, err := profile.Builtin().At(string(provider), tier)
+	is, err := profile.Builtin().At(string(provider), tier)
 	if err != nil {
 		return ProviderProfile{}, fmt.Errorf("profile: %w", err)
 	}
-	return makeProfile(p, at, rows), nil
+	return makeProfile(&is), nil
 }
 
 // Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
@@ -104,58 +100,30 @@ func Tiers(provider Provider) []string {
 func DefaultProfiles() map[Provider]ProviderProfile {
 	all := make(map[Provider]ProviderProfile)
 	for _, name := range profile.Builtin().Names() {
-		p := profile.Builtin().Provider(name)
-		all[Provider(name)] = makeProfile(p, p.LowestPaid(), p.Defaults())
+		is, _ := profile.Choose(name, nil)
+		all[Provider(name)] = makeProfile(&is)
 	}
 	return all
 }
 
 // profiles returns the profiles that the limiter begins with.
-func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
+func (cfg *Config) profiles() ([]profile.Chosen, error) {
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
 	}
-	for provider := range cfg.Tiers {
-		if _, err := profile.Builtin().Known(string(provider)); err != nil {
-			return nil, fmt.Errorf("Tiers: %w", err)
-		}
-		if !slices.Contains(providers, provider) {
-			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
-		}
-	}
-	for _, provider := range providers {
-		found, err := profileOf(provider, cfg.Tiers)
-		if err != nil {
-			return nil, err
-		}
-		loaded = append(loaded, found)
-	}
-	return loaded, nil
+	return profile.ChooseAll(providers, cfg.Tiers)
 }
 
-// profileOf returns the profile that a limiter takes of a provider: that of its tier if one is
-// named, else the default one.
-func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, error) {
-	if tier, named := tiers[provider]; named {
-		return Profile(provider, tier)
-	}
-	p, err := profile.Builtin().Known(string(provider))
-	if err != nil {
-		return ProviderProfile{}, err
-	}
-	return makeProfile(p, p.LowestPaid(), p.Defaults()), nil
-}
-
-// makeProfile copies rows.
-func makeProfile(p *profile.Provider, tier string, rows map[string]*profile.Row) ProviderProfile {
+// makeProfile copies a profile.
+func makeProfile(is *profile.Chosen) ProviderProfile {
 	made := ProviderProfile{
-		Provider: Provider(p.Name), Tier: tier, Counting: profile.Words(p.Counting),
-		Models: make(map[string]ModelQuota, len(rows)), Sources: make(map[string]ProfileSource, len(rows)),
+		Provider: Provider(is.Name), Tier: is.Tier, Counting: profile.Words(is.Counting),
+		Models: make(map[string]ModelQuota, len(is.Rows)), Sources: make(map[string]ProfileSource, len(is.Rows)),
 	}
-	for name, row := range rows {
+	for name, row := range is.Rows {
 		made.Models[name] = ModelQuota(row.Limits.Quota())
-		made.Sources[name] = ProfileSource(p.SourceOf(row, tier))
+		made.Sources[name] = ProfileSource(is.SourceOf(row, is.Tier))
 	}
 	return made
 }
@@ -178,15 +146,11 @@ func (e *StaleProfileError) Error() string {
 }
 
 // addProfileLocked takes over the quotas of a profile.
-func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, now account.Now) {
-	is := catalog.Profile{Provider: string(p.Provider)}
-	rl.loaded.Add(is.Provider)
-	var zones []string
-	for _, name := range slices.Sorted(maps.Keys(p.Models)) {
-		q, from := state.Quota(p.Models[name]), p.Sources[name]
-		rl.loaded.AddQuota(name, profile.Quota{Quota: q, Provider: is.Provider, URL: from.URL, ReadOn: from.ReadOn})
-		is.Rows = append(is.Rows, catalog.Row{Name: name, Quota: q, Group: from.Group})
-		zones = append(zones, q.DayZone)
+func (rl *RateLimiter) addProfileLocked(p *profile.Chosen, now account.Now) {
+	is := rl.loaded.Take(p)
+	zones := make([]string, len(is.Rows))
+	for i := range is.Rows {
+		zones[i] = is.Rows[i].Quota.DayZone
 	}
 	rl.sayLocked(byProfile, now, engine.AddProfile{Profile: is}, zones...)
 }

@@ -14,7 +14,7 @@ import (
 // most. An interval of zero or less does nothing.
 //
 // The returned function stops it, and once that has returned no prune runs; it may be called more
-// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
+// than once. Close stops it as well.
 func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	if interval <= 0 {
 		return func() {}

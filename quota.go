@@ -9,6 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -90,7 +91,7 @@ func (q *ModelQuota) UnmarshalJSON(data []byte) (err error) {
 //
 // Waiters are served by the new quota at once, or refused if their request does not fit it. With
 // Config.Shared and Config.Store the quota applies to all processes, also an invalid one.
-// RemoveQuota takes it back. SetQuota is safe for concurrent use.
+// RemoveQuota takes it back.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = state.ModelName(rl.naming.Aliased(model))
@@ -148,7 +149,6 @@ func (rl *RateLimiter) saidLocked(now account.Now) {
 //
 // A Load does not bring the quota back, nor does the file of the next Persist. With Config.Shared
 // and Config.Store it is taken back for all processes. Waiters are served or refused at once.
-// RemoveQuota is safe for concurrent use.
 func (rl *RateLimiter) RemoveQuota(model string) {
 	rl.say(byProgram, engine.RemoveQuota{Counted: state.ModelName(rl.naming.Aliased(model))})
 }
@@ -166,7 +166,7 @@ func (rl *RateLimiter) RemoveQuota(model string) {
 // If one of the quotas is invalid, SetAccountQuotas changes nothing, and Config.OnError gets an
 // error that wraps ErrInvalidQuota. The limits are written to the state file, where they apply
 // until a call replaces them. With Config.Shared and Config.Store they are those of all processes.
-// Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.
+// Waiters are served or refused at once.
 func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	said := storedQuotas(quotas)
 	if err := state.ValidateAll(said); err != nil { // which reads the zones, before the lock is taken
@@ -188,8 +188,7 @@ func zonesOf(quotas map[string]state.Quota) (zones []string) {
 }
 
 // AccountQuotas returns the limits of the account: those of the last SetAccountQuotas, or what Load
-// found of an earlier run's. Aliases stand for what they are counted as. AccountQuotas is safe for
-// concurrent use.
+// found of an earlier run's. Aliases stand for what they are counted as.
 func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -210,7 +209,7 @@ func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
 // "*". Config.Aliases apply before. The methods of the limiter resolve names in the same way.
 //
 // A quota that is all zero is returned as well, although it limits nothing. Limits of a pool are
-// not looked at. QuotaFor is safe for concurrent use.
+// not looked at.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()
@@ -224,7 +223,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 }
 
 // CountedAs returns the name under which the usage of model is counted: model itself, or what it
-// stands for by Config.Aliases and Config.MatchVersions. It is safe for concurrent use.
+// stands for by Config.Aliases and Config.MatchVersions.
 func (rl *RateLimiter) CountedAs(model string) string {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -242,16 +241,16 @@ func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
 // origin. With Config.Shared and Config.Store they are those of all processes, too. A provider
 // without a profile changes nothing; OnError gets an error that wraps ErrUnknownProvider.
 //
-// Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
+// Waiters are served by the new quotas at once.
 func (rl *RateLimiter) AddProvider(provider Provider) {
-	profile, err := profileOf(provider, rl.tiers)
+	is, err := profile.Choose(provider, rl.tiers)
 	if err != nil {
 		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
 	rl.change(func(now account.Now) (saves bool) {
 		rl.adoptQuotasLocked(now)
-		rl.addProfileLocked(&profile, now)
+		rl.addProfileLocked(&is, now)
 		return true
 	})
 }
@@ -260,7 +259,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 // the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the
 // corrections applies again, and a model that had none has none. Aliases and MatchVersions apply.
 //
-// Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
+// Waiters are served or refused at once.
 func (rl *RateLimiter) ForgetLearned(model string) {
 	if model != "" {
 		model = rl.CountedAs(model)

@@ -172,7 +172,7 @@ var background = context.Background()
 // except in a cooldown; a negative estimate is always denied.
 //
 // The estimate counts as input: see DecideRequest for models that limit input and output
-// separately. CanSend is safe for concurrent use.
+// separately.
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
@@ -198,14 +198,12 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 // RecordUsage charges one request and its tokens to model, as of now. Negative token counts count
 // as zero, and sums stop at the largest int. Models without a quota are recorded too, up to
 // Config.MaxModels.
-//
-// It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
 // RecordSpend is RecordUsage for a call whose cost depends on more than its prompt and output, as
-// CommitUsage is Commit. It is safe for concurrent use.
+// CommitUsage is Commit.
 func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
 	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
@@ -231,8 +229,6 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
 // cooldown; Reset("") does so for all models. Quotas, calls in flight, and what ObserveAnswer has
 // learned stay. Waiters are served at once.
-//
-// It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
 	defer rl.teller.flush()
 	defer rl.shared.send()

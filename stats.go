@@ -66,7 +66,7 @@ func (s *ModelStats) used() [state.InFlight]int {
 }
 
 // Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
-// zero. It is safe for concurrent use.
+// zero.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	rl.shared.freshen()
 	var t engine.Target
@@ -140,7 +140,6 @@ func (s *ModelStats) rare(a *account.Account, now account.Now) {
 
 // AllStats returns the stats of every model that has a quota or usage, after forgetting expired
 // charges. Each is of the moment at which it was read; other calls may come between two of them.
-// AllStats is safe for concurrent use.
 func (rl *RateLimiter) AllStats() map[string]ModelStats {
 	return maps.Collect(rl.Iter())
 }

@@ -88,7 +88,7 @@ func (rl *RateLimiter) meetRLocked(t *engine.Target) (nearest string, unknown bo
 // each to Config.Events, and the first of each path to Config.OnError. asError makes the error that
 // says why; it gets the path as it is told: 256 bytes of 100 paths, and "others" for further ones.
 // path has no query, model may be empty. With UnknownDeny it returns a *LimitError that matches
-// ErrNeverFits and that error: the call must not be sent. It is safe for concurrent use.
+// ErrNeverFits and that error: the call must not be sent.
 func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path, model string) error) error {
 	path, first := rl.uncounted.Meet(path)
 	model = notice.CutName(model)
