@@ -84,11 +84,9 @@ func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests
 }
 
 // WaitForCapacity returns nil as soon as a request with the given number of tokens fits the quota
-// of model and no waiter is ahead of it. It waits like Acquire, with the same errors, and
-// reserves and records nothing. The number counts as input tokens.
-//
-// Waiters for one model pass in turn, but room for one lets all of them pass, because none takes
-// it: use Acquire where that matters.
+// of model and no waiter is ahead of it. It waits like Acquire, with the same errors, and reserves
+// and records nothing. The number counts as input tokens. Waiters for one model pass in turn, but
+// room for one lets all of them pass, because none takes it: use Acquire where that matters.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
 	if ctx.Err() == nil && rl.CanSend(model, tokens) {
 		return nil
@@ -107,9 +105,8 @@ type Usage struct {
 // Do waits for room with Acquire, runs call, and settles the reservation: by the Usage that call
 // returns, even together with an error. Without a Usage it settles at the estimate, because a
 // failed call may have been counted all the same; but an error that wraps ErrNotSent gives
-// everything back. If call panics the estimate stays charged, and the panic propagates.
-//
-// The context that call gets is ctx with the reservation in it: see ReservationFrom.
+// everything back. If call panics the estimate stays charged, and the panic propagates. The context
+// that call gets is ctx with the reservation in it: see ReservationFrom.
 //
 // Do returns the error of Acquire, in which case call did not run, or the error of call unchanged.
 // call must not be nil.

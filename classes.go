@@ -39,7 +39,7 @@ type Class struct {
 // constructor refuses, change nothing and are reported to Config.OnError. Waiting calls are put in
 // order anew.
 func (rl *RateLimiter) SetClasses(classes map[string]Class) {
-	if err := validateClasses(classes); err != nil {
+	if err := state.ValidateClasses(storedClasses(classes)); err != nil {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
 		return
 	}
@@ -110,12 +110,6 @@ func (rl *RateLimiter) Classes() map[string]Class {
 		all[name] = Class(c)
 	}
 	return all
-}
-
-// validateClasses returns an error that names the first class and field out of range, and its
-// value.
-func validateClasses(classes map[string]Class) error {
-	return state.ValidateClasses(storedClasses(classes))
 }
 
 type classKey struct{}

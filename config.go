@@ -24,10 +24,8 @@ import (
 )
 
 // Config says how to make a RateLimiter. Its zero value, which New uses, is YAML in the default
-// file with the quotas of Gemini.
-//
-// In YAML each field has its name in snake case: see [ReadConfig]. OnError, Events and Store are
-// not in YAML.
+// file with the quotas of Gemini. In YAML each field has its name in snake case: see [ReadConfig].
+// OnError, Events and Store are not in YAML.
 type Config struct {
 	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db with SQLite) in the
 	// folder .core of the home folder, which is the first of the environment variables CORE_HOME,
@@ -35,9 +33,8 @@ type Config struct {
 	FilePath string `yaml:"file_path,omitempty"`
 	// Backend is the kind of state file: "yaml", the default, or "sqlite". Case and surrounding
 	// space do not matter.
-	Backend string `yaml:"backend,omitempty"`
-	// Quotas are limits per model. They win over those of Providers.
-	Quotas map[string]ModelQuota `yaml:"quotas,omitempty"`
+	Backend string                `yaml:"backend,omitempty"`
+	Quotas  map[string]ModelQuota `yaml:"quotas,omitempty"` // limits per model; they win over those of Providers
 	// Pools are limits that several models share, by name: see [Pool]. They win over those that
 	// Providers bring with them.
 	Pools map[string]Pool `yaml:"pools,omitempty"`
@@ -69,10 +66,9 @@ type Config struct {
 	// or the database) or the same type, it gets at most one a second; the rest is dropped.
 	//
 	// OnError may call the limiter, also Close, which does not wait for it: a call in progress may
-	// end after Close. The error of Close's own last write is returned and not reported here.
-	//
-	// Nil writes the errors to slog.Default() as warnings, at most one a minute of each number or
-	// type. A function that does nothing discards them.
+	// end after Close. The error of Close's own last write is returned and not reported here. Nil
+	// writes the errors to slog.Default() as warnings, at most one a minute of each number or type.
+	// A function that does nothing discards them.
 	OnError func(error) `yaml:"-"`
 
 	// Events is told what the limiter does: each call that waits, is admitted, refused or settled,
@@ -84,10 +80,9 @@ type Config struct {
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all processes
 	// of the machine, that open it with Shared. Every admission, settlement, cooldown, reset and
 	// change of a quota is written there before the call returns, and the others see it. State then
-	// shows what all have, and must only be read. AutoPersist does nothing.
-	//
-	// The constructor loads the file. Quotas that programs have said there win over profiles. Those
-	// of Config.Quotas are written to it, and apply until another process sets others.
+	// shows what all have, and must only be read. AutoPersist does nothing. The constructor loads
+	// the file. Quotas that programs have said there win over profiles. Those of Config.Quotas are
+	// written to it, and apply until another process sets others.
 	//
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
@@ -96,9 +91,8 @@ type Config struct {
 	// place, as Shared does on one machine: see [Store]. Every admission is decided with theirs
 	// before the call returns; CanSend, Decide and Stats answer from memory that is a little older.
 	// LeaseTTL, FailClosed, FreshStart, OnError and [RateLimiter.Err] mean the same as with Shared;
-	// AutoPersist does nothing. Times that the limiter tells are those of the store's clock.
-	//
-	// A Store beside Shared, FilePath, Backend, Durability or NewWithSQLiteConfig is an error. Nil,
+	// AutoPersist does nothing. Times that the limiter tells are those of the store's clock. A
+	// Store beside Shared, FilePath, Backend, Durability or NewWithSQLiteConfig is an error. Nil,
 	// the default, is no store.
 	Store Store `yaml:"-"`
 	// Durability says what a written change survives with Shared: "process", the default, the death
@@ -143,9 +137,8 @@ type Config struct {
 	// the limits of spend in quotas. A model has the price of its counted name, else of the name
 	// that the caller uses, else, with MatchVersions, of the name of which it is a version, else of
 	// the longest pattern that covers it, else of "*". Under llmhttp.Route the caller's name has
-	// the backend in it, such as "eu/gpt-4o". The zero price is that of a free model.
-	//
-	// The profiles have no prices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
+	// the backend in it, such as "eu/gpt-4o". The zero price is that of a free model. The profiles
+	// have no prices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
 	Prices map[string]money.Price `yaml:"prices,omitempty"`
 	// Unpriced says what happens to a call of a model without a price where its quota, or that of
 	// one of its pools, limits spend. The zero value is UnpricedDeny.
@@ -164,9 +157,8 @@ type Config struct {
 
 // Store makes limiters on many machines one: those whose stores lead to the same place decide as
 // one limiter would that did all of it. Module redisstore has one for Redis and Valkey. Only
-// modules of this library can implement it, because its method speaks of an internal package.
-//
-// A Store starts nothing before a limiter opens it. It may serve several limiters, and is safe for
+// modules of this library can implement it, because its method speaks of an internal package. A
+// Store starts nothing before a limiter opens it. It may serve several limiters, and is safe for
 // concurrent use. Closing a limiter ends that limiter's part.
 type Store = store.Store
 
@@ -324,7 +316,7 @@ func (cfg *Config) validate() error {
 	}
 	_, unknown := cfg.Unknown.MarshalText()
 	_, unpriced := cfg.Unpriced.MarshalText()
-	return cmp.Or(options.Validate(), validateClasses(cfg.Classes), inField("Unknown", unknown), validatePools(cfg.Pools),
+	return cmp.Or(options.Validate(), state.ValidateClasses(storedClasses(cfg.Classes)), inField("Unknown", unknown), validatePools(cfg.Pools),
 		inField("Unpriced", unpriced), inField("Prices", catalog.ValidatePrices(cfg.Prices)), state.ValidateAll(storedQuotas(cfg.Quotas)))
 }
 

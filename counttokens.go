@@ -15,8 +15,7 @@ type TokenCounter struct {
 	// BaseURL is the address in front of /v1beta, without query and fragment; it may end in
 	// /v1beta. Empty means Google's.
 	BaseURL string
-	// APIKey is sent in the header x-goog-api-key; empty sends none. No error contains it.
-	APIKey string
+	APIKey  string // sent in the header x-goog-api-key; empty sends none; no error contains it
 	// Client makes the call, but never follows redirects, which would carry the key along. Nil uses
 	// the transport of http.DefaultClient, with a time limit of 30 seconds.
 	Client *http.Client
@@ -30,10 +29,8 @@ type OpenAITokenCounter struct {
 	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
 	// Empty means OpenAI's.
 	BaseURL string
-	// APIKey is sent as the bearer token; empty sends none. No error contains it.
-	APIKey string
-	// Client is as in TokenCounter.
-	Client *http.Client
+	APIKey  string       // sent as the bearer token; empty sends none; no error contains it
+	Client  *http.Client // as in TokenCounter
 }
 
 // AnthropicTokenCounter counts the input tokens of Anthropic's models with POST
@@ -44,10 +41,8 @@ type AnthropicTokenCounter struct {
 	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
 	// Empty means Anthropic's.
 	BaseURL string
-	// APIKey is sent in the header x-api-key; empty sends none. No error contains it.
-	APIKey string
-	// Client is as in TokenCounter.
-	Client *http.Client
+	APIKey  string       // sent in the header x-api-key; empty sends none; no error contains it
+	Client  *http.Client // as in TokenCounter
 }
 
 // CountTokens asks the Gemini API how many tokens text has for model. It is

@@ -53,8 +53,7 @@ const (
 // Decision answers whether a request may be sent. A denial is a value, not an error. Decisions
 // can be compared with ==.
 type Decision struct {
-	// Allowed reports whether the request may be sent now.
-	Allowed bool `json:"allowed"`
+	Allowed bool `json:"allowed"` // whether the request may be sent now
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
 	// flight, requests per day, tokens per day, spend per day and month, requests per minute,
 	// input, output and all tokens per minute; a model denies before its pools. A request that

@@ -47,8 +47,7 @@ const (
 	// Decision not where the context had ended before there was one. Err is the error of the
 	// method, nil for Reserve, ReserveAll and ReserveContext.
 	EventRefused EventKind = "refused"
-	// EventSettled reports Commit. Estimated, Settled and Held are set.
-	EventSettled EventKind = "settled"
+	EventSettled EventKind = "settled" // Commit; Estimated, Settled and Held are set
 	// EventReleased reports that a reservation ended without a Commit: by Cancel, which gives all
 	// of it back, or because the limiter is closed, which leaves it charged. Estimated, Settled
 	// and Held are set.
@@ -56,39 +55,26 @@ const (
 	// EventExpired reports that a reservation was never settled by the program: it is older than
 	// Config.HoldTTL, or was garbage-collected. It stays charged at its estimate. Estimated,
 	// Settled and Held are set.
-	EventExpired EventKind = "expired"
-	// EventRecorded reports RecordUsage. Settled is set. It has nothing to do with reservations.
-	EventRecorded EventKind = "recorded"
+	EventExpired  EventKind = "expired"
+	EventRecorded EventKind = "recorded" // RecordUsage, which has nothing to do with reservations; Settled is set
 )
 
 // The events of models and of the limiter. They have no ID, but for EventProviderRefused of a call
 // that an llmhttp.Transport made.
 const (
-	// EventCooldownBegan reports that this limiter began or prolonged a cooldown. Cause and Until
-	// are set.
-	EventCooldownBegan EventKind = "cooldown_began"
-	// EventCooldownEnded reports the end of a cooldown that was reported, by time or by Reset.
-	// Cause is set.
-	EventCooldownEnded EventKind = "cooldown_ended"
-	// EventQuotaChanged reports another quota in force, or that there is none any more. Quota and
-	// By are set. What the constructor sets is not reported.
-	EventQuotaChanged EventKind = "quota_changed"
-	// EventProviderRefused reports ObserveRefusal: the provider refused a call that was sent.
-	// Status, Problem and RetryAfter are set.
-	EventProviderRefused EventKind = "provider_refused"
+	EventCooldownBegan   EventKind = "cooldown_began"   // this limiter began or prolonged a cooldown; Cause and Until are set
+	EventCooldownEnded   EventKind = "cooldown_ended"   // one that was reported is over, by time or by Reset; Cause is set
+	EventQuotaChanged    EventKind = "quota_changed"    // after the constructor another quota is in force, or none; Quota and By are set
+	EventProviderRefused EventKind = "provider_refused" // ObserveRefusal; Status, Problem and RetryAfter are set
 	// EventUnknownModel reports a call of a model without a quota, once a day for each, as
 	// *UnknownModelError does. Nearest is set.
 	EventUnknownModel EventKind = "unknown_model"
 	// EventUncounted reports a call of a model that nothing counts: see ObserveUncounted. Path and
 	// Err, which says why, are set, and Model as far as it is known.
 	EventUncounted EventKind = "uncounted"
-	// EventEvicted reports that the usage of a model was forgotten to make room for another: see
-	// Config.MaxModels.
-	EventEvicted EventKind = "evicted"
-	// EventStoreDown reports that the shared database or the store cannot be used. System and Err
-	// are set. EventStoreUp reports that it can be used again.
-	EventStoreDown EventKind = "store_down"
-	EventStoreUp   EventKind = "store_up"
+	EventEvicted   EventKind = "evicted"    // the usage of a model was forgotten to make room for another: see Config.MaxModels
+	EventStoreDown EventKind = "store_down" // the shared database or the store cannot be used; System and Err are set
+	EventStoreUp   EventKind = "store_up"   // it can be used again; System is set
 	// EventSaved reports a write to the state file or the store, or that it failed. System,
 	// Operation, Took and Err are set. While a handler cannot keep up with them, some are left out.
 	EventSaved EventKind = "saved"
@@ -111,23 +97,20 @@ type Event struct {
 	// program loaded its profile; else empty.
 	Provider Provider
 
-	// Class is the class of the call, as far as it is one of Config.Classes; else empty.
-	Class string
+	Class string // of the call, as far as it is one of Config.Classes; else empty
 
 	Estimated Usage         // the estimate, which EventAdmitted has charged
 	Settled   Usage         // what stays charged
 	Cost      money.Amount  // what the call cost; of EventAdmitted the most that it can cost
 	Wait      time.Duration // in line
 	Held      time.Duration // from the admission to the settlement
-	// Decision is why a call was refused or had to wait; nil in other events.
-	Decision *Decision
-	Err      error // nil where nothing failed
+	Decision  *Decision     // why a call was refused or had to wait; nil in other events
+	Err       error         // nil where nothing failed
 
 	Cause Cause     // of the cooldown
 	Until time.Time // the end of the cooldown
 
-	// Quota is the quota that holds now; nil in other events, and where there is none any more.
-	Quota *ModelQuota
+	Quota *ModelQuota // that holds now; nil in other events, and where there is none any more
 	// By says who changed the quota: "program", "profile", "account", "header" or "refusal" (a
 	// report of the provider, with Config.LearnQuotas), "process" (another one, with
 	// Config.Shared or Config.Store), or "file" (Load).

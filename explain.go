@@ -35,9 +35,8 @@ type Explanation struct {
 
 	// Limits are the limits of the quota, without those that are unlimited, in the order in which
 	// they deny.
-	Limits []LimitState `json:"limits,omitempty"`
-	// Budgets is the spend of the day and of the month, as far as anything was spent or limits it.
-	Budgets []BudgetState `json:"budgets,omitempty"`
+	Limits  []LimitState  `json:"limits,omitempty"`
+	Budgets []BudgetState `json:"budgets,omitempty"` // the spend of the day and of the month, as far as anything was spent or limits it
 	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for
 	// none.
 	Found    *FoundLimits `json:"found,omitempty"`
@@ -49,9 +48,8 @@ type Explanation struct {
 	WaitingByClass map[string]int `json:"waiting_by_class,omitempty"`
 	// Line is 16 of the waiters at most: the one that is served next, and then the others in the
 	// order of their arrival.
-	Line []Waiter `json:"line,omitempty"`
-	// OldestOpen is the age of the oldest open reservation. JSON shows it as a text, such as "42s".
-	OldestOpen time.Duration `json:"oldest_open,omitempty"`
+	Line       []Waiter      `json:"line,omitempty"`
+	OldestOpen time.Duration `json:"oldest_open,omitempty"` // the age of the oldest open reservation; JSON shows it as a text, such as "42s"
 	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be
 	// slow, or its reservation may have been leaked.
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
@@ -64,14 +62,12 @@ type Explanation struct {
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
 	Cause         Cause     `json:"cause,omitempty"`         // of the cooldown
 
-	// Pools are the pools of the model, sorted by name.
-	Pools []PoolState `json:"pools,omitempty"`
+	Pools []PoolState `json:"pools,omitempty"` // the pools of the model, sorted by name
 
 	// Next is the decision on a request of one input token, and of one output token if the model
 	// limits those, of no class. Its RetryAfter is when there is room again.
-	Next Decision `json:"next"`
-	// StoreError is why the shared database cannot be used: see [RateLimiter.Err].
-	StoreError string `json:"store_error,omitempty"`
+	Next       Decision `json:"next"`
+	StoreError string   `json:"store_error,omitempty"` // why the shared database cannot be used: see [RateLimiter.Err]
 }
 
 // LimitState is the state of one limit in an Explanation.
@@ -84,9 +80,8 @@ type LimitState struct {
 	Left     int    `json:"left"`               // what a request may have now
 	// Origin is who said Max: "program", "account", "file", "profile", or "learned", if a report of
 	// the provider did.
-	Origin string `json:"origin"`
-	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
-	RoomAt time.Time `json:"room_at,omitzero"`
+	Origin string    `json:"origin"`
+	RoomAt time.Time `json:"room_at,omitzero"` // when one more request or token fits; zero if it does now, or if no time tells
 }
 
 // PoolState is the state of a pool: see [RateLimiter.ExplainPool]. An Explanation has it for each
@@ -105,21 +100,19 @@ type PoolState struct {
 
 // BudgetState is the spend of a day or a month in an Explanation.
 type BudgetState struct {
-	Limit string       `json:"limit"`         // the key in files: "max_spend_per_day" or "max_spend_per_month"
-	Max   money.Amount `json:"max,omitempty"` // zero is unlimited
-	// Spent is what the calls of the period cost, those that are open at the most that they can.
-	Spent money.Amount `json:"spent"`
+	Limit string       `json:"limit"`          // the key in files: "max_spend_per_day" or "max_spend_per_month"
+	Max   money.Amount `json:"max,omitempty"`  // zero is unlimited
+	Spent money.Amount `json:"spent"`          // what the calls of the period cost, those that are open at the most that they can
 	Until time.Time    `json:"until,omitzero"` // when the period ends; zero where nothing was spent in it
 }
 
 // FoundLimits is the limits of a model that are searched for, at one moment: see
 // ModelQuota.AdaptiveFloorRPM. Those of a limit that is not searched for are zero.
 type FoundLimits struct {
-	RPM        int `json:"rpm,omitempty"` // the present rate, in requests per minute, rounded
-	FloorRPM   int `json:"floor_rpm,omitempty"`
-	CeilingRPM int `json:"ceiling_rpm,omitempty"`
-	// RefusedRPM is the rate at which the provider last refused; zero if that is not known.
-	RefusedRPM    int       `json:"refused_rpm,omitempty"`
+	RPM           int       `json:"rpm,omitempty"` // the present rate, in requests per minute, rounded
+	FloorRPM      int       `json:"floor_rpm,omitempty"`
+	CeilingRPM    int       `json:"ceiling_rpm,omitempty"`
+	RefusedRPM    int       `json:"refused_rpm,omitempty"`    // the rate at which the provider last refused; zero if that is not known
 	RateLoweredAt time.Time `json:"rate_lowered_at,omitzero"` // when a refusal last lowered the rate
 
 	InFlight        int `json:"in_flight,omitempty"` // how many calls may be in flight
@@ -139,22 +132,20 @@ type FoundLimits struct {
 type Waiter struct {
 	// Waited is how long it has waited. JSON shows it as a text, such as "1.5s". Of a waiter of
 	// another process it is known as well as the clocks of the two agree.
-	Waited time.Duration `json:"waited,omitempty"`
-	// PromptTokens and OutputTokens are what it asks for of the model.
-	PromptTokens int `json:"prompt_tokens"`
-	OutputTokens int `json:"output_tokens"`
+	Waited       time.Duration `json:"waited,omitempty"`
+	PromptTokens int           `json:"prompt_tokens"` // what it asks for of the model, as OutputTokens
+	OutputTokens int           `json:"output_tokens"`
 
 	Class string `json:"class,omitempty"` // one of Config.Classes; empty for none
 }
 
 // Refused is a call that got no reservation. Its fields are those of the [Decision].
 type Refused struct {
-	At     time.Time    `json:"at"` // the moment
-	Code   DecisionCode `json:"code"`
-	Reason string       `json:"reason"`
-	Pool   string       `json:"pool,omitempty"`
-	// RetryAfter is zero where no time tells, or waiting does not help. JSON shows it as a text.
-	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	At         time.Time     `json:"at"` // the moment
+	Code       DecisionCode  `json:"code"`
+	Reason     string        `json:"reason"`
+	Pool       string        `json:"pool,omitempty"`
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // zero where no time tells, or waiting does not help; JSON shows it as a text
 }
 
 // MarshalJSON returns an object with the fields of the explanation. OldestOpen is a text, such as
@@ -184,9 +175,8 @@ func (r *Refused) UnmarshalJSON(data []byte) (err error) {
 
 // Explain returns why model waits now, or that it does not: its quota and where that comes from,
 // what is used of each limit, the calls in flight, the line, a cooldown with its cause, and the
-// next room. It charges nothing. With Config.Shared it tells of all processes.
-//
-// Explain is for the eyes of people and costs several times a Decide.
+// next room. It charges nothing. With Config.Shared it tells of all processes. Explain is for the
+// eyes of people and costs several times a Decide.
 func (rl *RateLimiter) Explain(model string) Explanation {
 	e := Explanation{Model: model}
 	if err := rl.Err(); err != nil {

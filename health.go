@@ -57,13 +57,12 @@ func (e *EstimateError) Error() string {
 	if e.Estimated <= 0 {
 		return fmt.Sprintf("calls of %q estimate no tokens, and use %d: estimate them, for example by RateLimiter.Estimate", e.Model, e.Used)
 	}
-	factor := tally.Times(float64(e.Used) / float64(e.Estimated))
+	effect, less := "so the provider may refuse some", "more"
 	if e.Used < e.Estimated {
-		return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, and the rest keeps others waiting: "+
-			"estimate less, for example by RateLimiter.Estimate", e.Model, factor)
+		effect, less = "and the rest keeps others waiting", "less"
 	}
-	return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, so the provider may refuse some: "+
-		"estimate more, for example by RateLimiter.Estimate", e.Model, factor)
+	return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, %s: estimate %s, for example by RateLimiter.Estimate",
+		e.Model, tally.Times(float64(e.Used)/float64(e.Estimated)), effect, less)
 }
 
 // Health returns whether the limiter can use its store, and what a person should look at. It looks

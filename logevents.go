@@ -18,10 +18,10 @@ type LogOptions struct {
 	// Levels are the levels of kinds of events, in place of those that LogEvents lists. The map is
 	// copied.
 	Levels map[EventKind]slog.Level
-	// DenialsEvery thins out the refusals: of each model and code it writes the first, and then one
-	// of so many, in which left_out says how many were not written in between. Zero means 100, 1
-	// writes all of them, and less than zero writes none. When 1,024 models and codes have been
-	// refused, further models count together.
+	// DenialsEvery thins out the refusals: of each model and code the first is written, and then
+	// one of so many, in which left_out says how many were not. Zero means 100, 1 all of them, and
+	// less than zero none. When 1,024 models and codes have been refused, further models count
+	// together.
 	//
 	// The number thins out storms of other kinds, too, but for those that are written at debug by
 	// default: of each kind and model LogEvents writes the first ten in a minute, and then one of
@@ -49,11 +49,9 @@ const denialsEvery = 100
 // provider's refusal; left_out of a sampled event. Durations are slog.Durations. These names are
 // stable.
 //
-// No record contains a key, a prompt or a reply. A call that was refused may have an error of a
-// context that the program made, of which only the type is written, unless it is one of this
-// package or of package context.
-//
-// The handler is safe for concurrent use.
+// No record contains a key, a prompt or a reply. Of the error of a context that the program made
+// only the type is written, unless it is one of this package or of package context. The handler is
+// safe for concurrent use.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
 	every := cmp.Or(max(options.DenialsEvery, 0), denialsEvery)
 	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*notice.Storm)}
@@ -103,7 +101,7 @@ type logHandler struct {
 	logger  *slog.Logger // nil for slog.Default
 	kinds   map[EventKind]logKind
 	denials *notice.Sampler             // nil writes none
-	storms  map[EventKind]*notice.Storm // of the kinds that are thinned out
+	storms  map[EventKind]*notice.Storm // of the kinds that are thinned out; nil for others
 }
 
 // HandleEvent implements [EventHandler].
@@ -134,20 +132,15 @@ func (h *logHandler) HandleEvent(ctx context.Context, e *Event) {
 
 // takes reports whether an event is written, and how many of its kind were not since the last.
 func (h *logHandler) takes(e *Event) (take bool, leftOut int) {
-	if e.Kind != EventRefused {
-		if storm := h.storms[e.Kind]; storm != nil && (e.Kind != EventSaved || e.Err != nil) {
-			return storm.Take(e.Model)
-		}
+	switch {
+	case e.Kind == EventRefused && e.Decision != nil:
+		return h.denials.Take(e.Model, string(e.Decision.Code))
+	case e.Kind == EventRefused:
+		return h.denials.Take(e.Model, "")
+	case e.Kind == EventSaved && e.Err == nil:
 		return true, 0
 	}
-	if h.denials == nil {
-		return false, 0
-	}
-	var code string
-	if e.Decision != nil {
-		code = string(e.Decision.Code)
-	}
-	return h.denials.Take(e.Model, code)
+	return h.storms[e.Kind].Take(e.Model)
 }
 
 // knownErrors are the errors whose texts are this package's, or package context's.
@@ -167,14 +160,6 @@ func (e *Event) errorText() string {
 		}
 	}
 	return fmt.Sprintf("%T", e.Err)
-}
-
-// attrs returns tokens as a group of attributes.
-func (u Usage) attrs() []slog.Attr {
-	if u == (Usage{}) {
-		return nil
-	}
-	return []slog.Attr{slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens)}
 }
 
 // LogValue returns the decision as a group of package slog, with the keys of JSON. Fields that are
@@ -216,8 +201,8 @@ func (e *Event) attributes(a *notice.Attrs) {
 		a.Yes("never", d.Never)
 		a.Text("cause", string(d.Cause))
 	}
-	a.Group("estimated", e.Estimated.attrs()...)
-	a.Group("settled", e.Settled.attrs()...)
+	a.Tokens("estimated", e.Estimated.PromptTokens, e.Estimated.OutputTokens)
+	a.Tokens("settled", e.Settled.PromptTokens, e.Settled.OutputTokens)
 	a.Amount("cost", e.Cost)
 	a.Duration("wait", e.Wait)
 	a.Duration("held", e.Held)

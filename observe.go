@@ -16,15 +16,11 @@ import (
 
 // ProviderLimit is a provider's report of one limit of a model. The zero value reports nothing.
 type ProviderLimit struct {
-	// Limit is the maximum; zero or less, or more than 1<<40, reports nothing.
-	Limit int
-	// Remaining is the remaining amount, if HasRemaining; a negative number reports nothing.
-	Remaining    int
+	Limit        int // the maximum; zero or less, or more than 1<<40, reports nothing
+	Remaining    int // the remaining amount, if HasRemaining; a negative number reports nothing
 	HasRemaining bool
-	// Reset is the time until the whole limit is available again; zero or less is unknown.
-	Reset time.Duration
-	// Rounding is the unit to which Remaining was rounded, such as 1000; zero or less is none.
-	Rounding int
+	Reset        time.Duration // the time until the whole limit is available again; zero or less is unknown
+	Rounding     int           // the unit to which Remaining was rounded, such as 1000; zero or less is none
 }
 
 // ProviderLimits is a provider's report of the limits of a model, see [RateLimiter.Observe]. The
@@ -65,8 +61,7 @@ func (l *ProviderLimits) notCounted() state.Cost {
 	return state.Cost{Requests: max(l.UncountedRequests, 0), Count: tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
 }
 
-// Observe takes over a provider's report of the limits of a model, from the headers of an answer
-// or from elsewhere.
+// Observe takes over a provider's report of the limits of a model.
 //
 // Remaining only ever tightens. If less is left than was counted here, other programs use the
 // same limit. The difference is external usage, which decisions count beside the charges.
@@ -91,9 +86,8 @@ func (l *ProviderLimits) notCounted() state.Cost {
 //   - Corrections are written to the state file, except those of copies of "*", and bind as long
 //     as Config.LearnQuotas is on.
 //
-// With Config.Shared and Config.Store the external usage and the corrections are those of all
-// processes. Of the reports on a model such a limiter tells the others two a second, after a first
-// ten; the rest is ignored.
+// With Config.Shared and Config.Store both are those of all processes, and of the reports on a
+// model two a second count, after a first ten; the rest is ignored.
 //
 // Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
 // ignored. MatchVersions and Aliases apply. Observe is cheap where it changes nothing: call it for
@@ -129,17 +123,14 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 // ProviderRefusal is a refusal by the provider of a call that was sent: see
 // [RateLimiter.ObserveRefusal].
 type ProviderRefusal struct {
-	// Model is the model of the call, as in Reserve.
-	Model string
-	// Status is the HTTP status of the refusal; zero where it is not known.
-	Status int
+	Model  string // the model of the call, as in Reserve
+	Status int    // the HTTP status of the refusal; zero where it is not known
 	// Problem is "rate_limited" for a limit that refills soon, "daily_quota" for a used-up quota of
 	// the day, "exhausted" for used-up money or a used-up plan, and "overloaded" for an overloaded
 	// provider. "timeout" is for a call without an answer: it was not refused, so Config.Events is
 	// not told. Anything else counts as "other".
-	Problem string
-	// RetryAfter is the time that the provider asks to wait; zero or less for none.
-	RetryAfter time.Duration
+	Problem    string
+	RetryAfter time.Duration // the time that the provider asks to wait; zero or less for none
 	// SentAt is the time at which the call was sent: a call that was sent before a limit was last
 	// lowered does not lower it again. Zero, or a time in the future, is not known.
 	SentAt time.Time
@@ -148,10 +139,8 @@ type ProviderRefusal struct {
 // ObserveRefusal reports a provider's refusal to Config.Events, as EventProviderRefused, with ctx
 // and the ID that it carries. A refusal by a limit that refills lowers the rate that was found for
 // the model, and overload or a timeout the calls in flight, where its quota searches for them: see
-// ModelQuota.AdaptiveFloorRPM. Apart from that it changes no quota, and it begins no cooldown: see
-// Observe and CooldownFor. Call it once for each refusal. An llmhttp.Transport does so.
-//
-// MatchVersions and Aliases apply.
+// ModelQuota.AdaptiveFloorRPM. It begins no cooldown: see CooldownFor. Call it once for each
+// refusal. An llmhttp.Transport does so. MatchVersions and Aliases apply.
 func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
 	if !slices.Contains(problems, r.Problem) && r.Problem != timeoutProblem {
 		r.Problem = otherProblem
@@ -200,15 +189,13 @@ const otherProblem = "other"
 // Estimate is what the answers of a model have taught about its next call. A permille is a
 // thousandth. The zero value says that nothing is known: see RateLimiter.Estimate.
 type Estimate struct {
-	// Answers is how many answers were seen.
-	Answers int `json:"answers"`
+	Answers int `json:"answers"` // how many answers were seen
 	// OutputTokens is the expected output: a quarter more than the largest of the last 32 to 64
 	// answers.
 	OutputTokens int `json:"output_tokens"`
-	// PromptPermille is how many tokens a prompt has for a thousand that its caller estimates:
-	// the mean of the first eight prompts, of which each later one replaces an eighth, and the mean
-	// deviation of single prompts from it, so that a minute of calls is not estimated too low. It
-	// is between 250 and 4000, or 0 before the first.
+	// PromptPermille is how many tokens a prompt has for a thousand that its caller estimates: the
+	// mean of the first eight prompts, of which each later one replaces an eighth, and the mean
+	// deviation from it. It is between 250 and 4000, or 0 before the first.
 	PromptPermille int `json:"prompt_permille"`
 	// ErrorP50 and ErrorP95 bound the error of the corrected estimates of the last 64 prompts, in
 	// permille of the real prompt: half of them, and 19 of 20, were wrong by no more.
@@ -222,17 +209,15 @@ func (e Estimate) Correct(promptTokens int) int {
 	return tally.Correct(promptTokens, e.PromptPermille)
 }
 
-// ObserveAnswer learns from an answer of model, for Estimate: from the estimate that the caller's
-// rule gave, before Estimate.Correct, and from the real usage. Of estimated only PromptTokens
-// counts. A count of the prompt or of its estimate that is zero or less is not known, and corrects
-// nothing; without any usage it does nothing. It charges nothing: see Commit.
+// ObserveAnswer learns from an answer of model, for Estimate: from the caller's estimate, before
+// Estimate.Correct, of which only PromptTokens counts, and from the real usage. A count of the
+// prompt or of its estimate that is zero or less is not known, and corrects nothing. It charges
+// nothing: see Commit.
 //
 // What was learned is saved with the state. With Config.Shared and Config.Store it is of this
-// limiter alone, and ends with it. Reset and the end of the minute and the day keep it: it is about
-// the model, not about its usage. At most Config.MaxModels models are known; a new one takes the
-// place of the one that answered least recently.
-//
-// A Transport of package llmhttp calls it for each answer.
+// limiter alone, and ends with it. Reset keeps it. At most Config.MaxModels models are known; a new
+// one takes the place of the one that answered least recently. A Transport of package llmhttp calls
+// it for each answer.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 )
 
 // Persist writes quotas, usage, cooldowns and what ObserveAnswer has learned to the state file. It
-// holds up other calls only while it notes the state, never while it writes, and with very many
-// models lets them in between. Concurrent calls take turns. It leaves out quotas with a negative
-// limit or an unknown zone, because no Load would accept them, and expired cooldowns.
+// holds up other calls only while it notes the state, and with very many models lets them in
+// between. Concurrent calls take turns. It leaves out invalid quotas, because no Load would accept
+// them, and expired cooldowns.
 //
 // With YAML it replaces the whole file: a crash leaves the old or the new one. It overwrites the
 // changes of other processes. A file that Load could not read is first moved aside, to its name
@@ -30,8 +30,8 @@ import (
 // limiter's last Load or Persist, day counts included; of two cooldowns of a model the later
 // stays. On a closed limiter it returns ErrClosed.
 //
-// With Config.Shared and Config.Store everything is in the file or store already. Persist and Load
-// then only check that, for as long as a call may take, and return the error if it is not so.
+// With Config.Shared and Config.Store Persist and Load only check that everything is there, for as
+// long as a call may take.
 func (rl *RateLimiter) Persist() error {
 	if rl.shared != nil {
 		return rl.shared.persist("persist")
@@ -92,16 +92,16 @@ func (s *storage) end(rl *RateLimiter) {
 }
 
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were
-// not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) and the account's
-// limits (SetAccountQuotas) win over the file, and the file wins over default profiles, except for
-// profiles' quotas that an earlier run has left there. Of a model's cooldowns in memory and in the
-// file, the later wins; what ObserveAnswer has learned is put together. A missing file changes
-// nothing and is not an error. Waiters are served at once.
+// not persisted are gone. Quotas that the program set and the account's limits win over the file,
+// and the file over default profiles, except for profiles' quotas that an earlier run has left
+// there. Of a model's cooldowns in memory and in the file, the later wins; what ObserveAnswer has
+// learned is put together. A missing file changes nothing and is not an error. Waiters are served
+// at once.
 //
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
 // field and its value; for a limit that is not an integer of zero or more, and for an unknown zone,
 // it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a closed
-// limiter, Load returns ErrClosed. With Config.Shared and Config.Store it does the same as Persist.
+// limiter, Load returns ErrClosed.
 func (rl *RateLimiter) Load() error {
 	if rl.shared != nil {
 		return rl.shared.persist("load")
@@ -190,45 +190,34 @@ func (s *autosave) changedNowLocked(c *clock.Clock) {
 	}
 }
 
-// saving is a Persist under way. It copies no entries: they stay where and as they are until done
-// is called.
+// saving is a Persist under way. It copies no entries.
 type saving struct {
 	rl     *RateLimiter
-	pinned *atomic.Bool // as long as it is true the entries are left where and as they are
+	pinned atomic.Bool // as long as it is true the entries are left where and as they are
 }
-
-func newSaving(rl *RateLimiter) saving {
-	s := saving{rl, new(atomic.Bool)}
-	s.pinned.Store(true)
-	return s
-}
-
-func (s saving) done() { s.pinned.Store(false) }
 
 // walk visits what a file is to have of all models: it returns what is beside their usage, and
 // visits that, once begin was called. It does so once more if all models were reset meanwhile: the
 // file must have everything from before the reset or nothing. With few models that cannot happen.
 // While storage.mu is held, no Load replaces the usage.
-func (s saving) walk(begin func(), visit func(a *account.Account, now account.Now)) *state.Snapshot {
-	version := s.stateVersion()
-	begin()
-	is := s.walkOnce(visit)
-	if s.stateVersion() != version {
+func (s *saving) walk(begin func(), visit func(a *account.Account, now account.Now)) (is *state.Snapshot) {
+	for range 2 {
 		begin()
-		is = s.walkOnce(visit)
+		var reset bool
+		if is, reset = s.walkOnce(visit); !reset {
+			break
+		}
 	}
 	return is
 }
 
-func (s saving) stateVersion() int {
-	s.rl.mu.RLock()
-	defer s.rl.mu.RUnlock()
-	return s.rl.stateVersion
-}
-
-func (s saving) walkOnce(visit func(a *account.Account, now account.Now)) *state.Snapshot {
-	rl, is := s.rl, state.NewSnapshot()
+func (s *saving) walkOnce(visit func(a *account.Account, now account.Now)) (is *state.Snapshot, reset bool) {
+	rl, first := s.rl, -1 // the version of the first account that was visited
+	is = state.NewSnapshot()
 	rl.walk(func(a *account.Account, now account.Now) {
+		if first < 0 {
+			first = rl.stateVersion
+		}
 		a.StoreBeside(is, now)
 		if a.IsShown() {
 			rl.localLocked(a).marks.Note(rl.saves, rl.saved, a.Save())
@@ -238,12 +227,12 @@ func (s saving) walkOnce(visit func(a *account.Account, now account.Now)) *state
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.engine.Spender(state.OtherAccount).StoreBeside(is, rl.nowLocked())
-	return is
+	return is, first >= 0 && first != rl.stateVersion
 }
 
 // catalog copies what a file is to have of names, and returns which of the quotas neither the
 // program nor the account said.
-func (s saving) catalog() (f catalog.File, supplied map[string]bool) {
+func (s *saving) catalog() (f catalog.File, supplied map[string]bool) {
 	s.rl.mu.RLock()
 	f, supplied = s.rl.engine.Catalog.Stored()
 	s.rl.mu.RUnlock()

@@ -58,8 +58,9 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
 	}
-	save := newSaving(rl)
-	defer save.done()
+	save := &saving{rl: rl}
+	save.pinned.Store(true)
+	defer save.pinned.Store(false)
 	rl.adoptAll()
 	f, supplied := save.catalog()
 	is := s.compareAll(save)
@@ -77,7 +78,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 
 // compareAll finds the models that differ, and returns what is beside their usage. One that is
 // reset meanwhile may be met twice.
-func (s *sqliteStore) compareAll(save saving) *state.Snapshot {
+func (s *sqliteStore) compareAll(save *saving) *state.Snapshot {
 	rl := save.rl
 	begin := func() {
 		s.end(rl, false) // of what was found before
@@ -85,7 +86,7 @@ func (s *sqliteStore) compareAll(save saving) *state.Snapshot {
 	}
 	is := save.walk(begin, func(a *account.Account, now account.Now) {
 		if s.models.Compare(a, now, rl.span()) {
-			a.Pin(save.pinned)
+			a.Pin(&save.pinned)
 		}
 	})
 	rl.mu.Lock()

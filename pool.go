@@ -10,29 +10,23 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Pool is a limit that several models share: a bucket of the provider, the limit of an
-// organisation over all its models, or one of your own. A call is charged to its model and to each
-// pool that the model is in, all of them or none.
-//
-// The zero value is a pool of no model that limits nothing.
+// Pool is a limit that several models share: a bucket of the provider, the limit of an organisation
+// over all its models, or one of your own. A call is charged to its model and to each pool that the
+// model is in, all of them or none. The zero value is a pool of no model that limits nothing.
 type Pool struct {
 	// Models are the members: names of models, and patterns, in which "*" stands for any run of
 	// bytes. The pattern "*" is all models together, where the quota "*" is one for each model that
 	// has none of its own. A model is in the pool if a member names or covers the name under which
 	// it is counted (Config.Aliases, Config.MatchVersions), or the one that the caller used.
-	Models []string `yaml:"models" json:"models"`
-	// Quota is what the members may use together. Its fields mean what they mean for a model.
-	Quota ModelQuota `yaml:"quota" json:"quota"`
+	Models []string   `yaml:"models" json:"models"`
+	Quota  ModelQuota `yaml:"quota" json:"quota"` // what the members may use together; its fields mean what they mean for a model
 }
 
 // SetPool adds a pool, or replaces the one of that name. What was charged to a pool of that name
-// stays charged to it. With an invalid quota the pool admits nothing, and Decide returns
-// DecisionInvalidQuota. The name must not be empty, and its Models must be UTF-8: else nothing
-// changes, and Config.OnError gets an error.
-//
-// Waiters are served by the new pool at once, or refused if their request does not fit it. With
-// Config.Shared or Config.Store the pool is that of all processes, and the last SetPool of any of
-// them holds. RemovePool takes it back.
+// stays charged to it. With an invalid quota the pool admits nothing (DecisionInvalidQuota). With
+// an empty name, or Models that are not UTF-8, nothing changes, and Config.OnError gets an error.
+// Waiters are served or refused at once. With Config.Shared or Config.Store the pool is that of all
+// processes, and the last SetPool of any of them holds. RemovePool takes it back.
 func (rl *RateLimiter) SetPool(name string, pool Pool) {
 	if err := state.CheckPool(name, pool.Models); err != nil {
 		rl.reporter.Report(fmt.Errorf("set pool: %w", err))
@@ -48,9 +42,7 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 // any other is none any more, and what was charged to it is forgotten, but for money: a pool of
 // that name which SetPool makes in the same month has spent it. Calls that are open stay charged to
 // their models. A Load does not bring the pool back. With Config.Shared or Config.Store it is taken
-// back for all processes.
-//
-// Waiters are served at once.
+// back for all processes. Waiters are served at once.
 func (rl *RateLimiter) RemovePool(name string) {
 	rl.say(byProgram, engine.RemovePool{Counted: state.PoolName(name)})
 }

@@ -41,13 +41,11 @@ type ProviderProfile struct {
 	// stands for any run of bytes.
 	Models map[string]ModelQuota
 
-	// Tier is one of Tiers, "" for a provider without any.
-	Tier string
+	Tier string // one of Tiers, "" for a provider without any
 	// Counting says how the provider counts, in the words that docs/providers.md explains, such
 	// as "keeps max_tokens", "input only" or "cache reads free".
 	Counting []string
-	// Sources says where each of Models comes from. Its keys are those of Models.
-	Sources map[string]ProfileSource
+	Sources  map[string]ProfileSource // where each of Models comes from; its keys are those of Models
 }
 
 // ProfileSource says where and when a quota of a profile was read. Providers change their limits

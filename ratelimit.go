@@ -230,29 +230,25 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 // cooldown; Reset("") does so for all models. Quotas, calls in flight, and what ObserveAnswer has
 // learned stay. Waiters are served at once.
 func (rl *RateLimiter) Reset(model string) {
-	defer rl.teller.flush()
-	defer rl.shared.send()
 	if rl.shared == nil {
 		rl.adoptAll()
 	}
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	if model != "" {
-		model = rl.nameRLocked(model)
-		rl.refusals.Forget(model)
-	} else {
-		rl.refusals = refusalTable{}
-		rl.stateVersion++
-	}
-	if rl.shared != nil {
-		rl.shared.putLocked(engine.Reset{Counted: model})
-		return
-	}
-	rl.engine.Reset(model, now)
-	rl.teller.pendLocked(rl.teller.thawedLocked())
-	rl.autosave.changedNowLocked(&rl.clock)
-	rl.leaveLocked(now)
+	rl.change(func(now account.Now) (saves bool) {
+		if model != "" {
+			model = rl.nameRLocked(model)
+			rl.refusals.Forget(model)
+		} else {
+			rl.refusals = refusalTable{}
+			rl.stateVersion++
+		}
+		if rl.shared != nil {
+			rl.shared.putLocked(engine.Reset{Counted: model})
+			return false
+		}
+		rl.engine.Reset(model, now)
+		rl.teller.pendLocked(rl.teller.thawedLocked())
+		return true
+	})
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in

@@ -274,7 +274,7 @@ func (t *teller) close() {
 	now := t.rl.nowLocked()
 	for c := range t.rl.openLocked {
 		if told, is := c.Local.(*toldCall); is {
-			if e := t.endLocked(&caller{ctx: told.ctx}, c, told, end{EventReleased, c.Tokens, c.Most}, now); e != nil {
+			if e := t.endLocked(&caller{ctx: told.ctx}, c, told, closedOf(c), now); e != nil {
 				last = append(last, e)
 				t.outlet.End() // Drain begins it, when the admission was told
 			}

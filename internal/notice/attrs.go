@@ -64,11 +64,15 @@ func (a *Attrs) Time(key string, value time.Time) {
 	}
 }
 
-// Group adds a group of attributes.
-func (a *Attrs) Group(key string, of ...slog.Attr) {
-	if len(of) > 0 {
-		a.add(slog.Attr{Key: key, Value: slog.GroupValue(of...)})
+// Tokens adds the tokens of a call as a group.
+func (a *Attrs) Tokens(key string, prompt, output int) {
+	if prompt != 0 || output != 0 {
+		a.group(key, slog.Int("prompt_tokens", prompt), slog.Int("output_tokens", output))
 	}
+}
+
+func (a *Attrs) group(key string, of ...slog.Attr) {
+	a.add(slog.Attr{Key: key, Value: slog.GroupValue(of...)})
 }
 
 // Quota adds a quota, with the keys of files.
@@ -90,7 +94,7 @@ func (a *Attrs) Quota(q *state.Quota) {
 	if len(limits) == 0 {
 		limits.add(slog.Bool("unlimited", true))
 	}
-	a.Group("quota", limits...)
+	a.group("quota", limits...)
 }
 
 // FieldsOf returns the fields of a struct as a group, with the keys of JSON. Those that are zero
