@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"fmt"
 	"maps"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,10 +77,7 @@ func (s *storage) begin(rl *RateLimiter) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.saves++
-	if rl.autosave.saver != nil {
-		rl.autosave.saver.Begin()
-		rl.autosave.nextAt = math.MinInt64
-	}
+	rl.autosave.saver.Begin()
 }
 
 // end notes that the save that began last succeeded.
@@ -155,38 +151,24 @@ func (s *storage) startSaver(rl *RateLimiter, when AutoPersist) error {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.autosave = autosave{saver, math.MinInt64}
+	rl.autosave.saver = saver
 	return nil
 }
 
 // autosave is what saves the state by itself. RateLimiter.mu guards it.
-type autosave struct {
-	saver  *chores.Saver // nil without Config.AutoPersist
-	nextAt int64         // from this instant on it is told of changes
-}
+type autosave struct{ saver *chores.Saver } // nil without Config.AutoPersist
 
 // changedLocked notes an unsaved change, as of an instant.
 func (s *autosave) changedLocked(instant int64) {
-	if instant >= s.nextAt {
-		s.tellLocked(instant)
-	}
-}
-
-// tellLocked is apart from changedLocked so that the compiler can inline that, which it cannot
-// where it inlines this one.
-//
-//go:noinline
-func (s *autosave) tellLocked(instant int64) {
-	s.nextAt = account.Never
 	if s.saver != nil {
-		s.nextAt = instant + int64(s.saver.Changed())
+		s.saver.ChangedAt(instant)
 	}
 }
 
 // changedNowLocked is changedLocked for callers that have not read the clock.
 func (s *autosave) changedNowLocked(c *clock.Clock) {
 	if s.saver != nil {
-		s.changedLocked(c.Sync())
+		s.saver.ChangedAt(c.Sync())
 	}
 }
 
