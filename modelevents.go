@@ -28,7 +28,7 @@ func (t *teller) eventRLocked(is Event) (e *telling) {
 	if t == nil {
 		return nil
 	}
-	if e = t.makeRLocked(background, is.Kind); e != nil {
+	if e = newTelling(background, is.Kind, t.outlet.Begin()); e != nil {
 		e.Event = is
 	}
 	return e
