@@ -106,10 +106,8 @@ type Usage struct {
 // returns, even together with an error. Without a Usage it settles at the estimate, because a
 // failed call may have been counted all the same; but an error that wraps ErrNotSent gives
 // everything back. If call panics the estimate stays charged, and the panic propagates. The context
-// that call gets is ctx with the reservation in it: see ReservationFrom.
-//
-// Do returns the error of Acquire, in which case call did not run, or the error of call unchanged.
-// call must not be nil.
+// that call gets is ctx with the reservation in it: see ReservationFrom. Do returns the error of
+// Acquire, in which case call did not run, or the error of call unchanged. call must not be nil.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
 	r, err := rl.acquireOne(ctx, req)
 	if err != nil {

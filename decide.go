@@ -79,9 +79,8 @@ type Decision struct {
 	// Model is the requested model. Of several it is the one that denied; it is empty
 	// when all were allowed.
 	Model string `json:"model,omitempty"`
-	// Cause says why a model is in a cooldown that denies with DecisionCooldown: CauseDailyQuota,
-	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
-	// CooldownFor. It is empty with every other code.
+	// Cause says why a model is in a cooldown, with DecisionCooldown: one of the constants, or what
+	// the program gave to CooldownFor. It is empty with every other code.
 	Cause Cause `json:"cause,omitempty"`
 	// OverBudget reports that spend is among the limits that deny, whichever Code names. Then the
 	// error of a call that waits matches ErrBudget.

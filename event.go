@@ -19,9 +19,9 @@ type EventHandler interface {
 	// the present state.
 	//
 	// The event belongs to the limiter again when HandleEvent returns: copy what is to be kept, and
-	// of Decision and Quota what they point to. ctx is that of Acquire, Do or ReserveContext, or of
-	// the request of an llmhttp.Transport, also when the call is settled, and may have ended then.
-	// Events without such a context have context.Background.
+	// what Decision and Quota point to. ctx is that of Acquire, Do or ReserveContext, or of the
+	// request of an llmhttp.Transport, also when the call is settled, and may have ended then; else
+	// it is context.Background.
 	HandleEvent(ctx context.Context, e *Event)
 }
 
@@ -44,17 +44,16 @@ const (
 	// reservation. Estimated, Wait and Decision are set.
 	EventPassed EventKind = "passed"
 	// EventRefused reports that a call got no reservation. Estimated, Wait and Decision are set,
-	// Decision not where the context had ended before there was one. Err is the error of the
-	// method, nil for Reserve, ReserveAll and ReserveContext.
+	// Decision not where the context had ended before. Err is the error of the method, if it
+	// returns one.
 	EventRefused EventKind = "refused"
 	EventSettled EventKind = "settled" // Commit; Estimated, Settled and Held are set
-	// EventReleased reports that a reservation ended without a Commit: by Cancel, which gives all
-	// of it back, or because the limiter is closed, which leaves it charged. Estimated, Settled
-	// and Held are set.
+	// EventReleased reports the end of a reservation without a Commit: by Cancel, which gives all
+	// of it back, or by Close, which leaves it charged. Estimated, Settled and Held are set.
 	EventReleased EventKind = "released"
-	// EventExpired reports that a reservation was never settled by the program: it is older than
-	// Config.HoldTTL, or was garbage-collected. It stays charged at its estimate. Estimated,
-	// Settled and Held are set.
+	// EventExpired reports that a reservation was never settled: it is older than Config.HoldTTL,
+	// or was garbage-collected. It stays charged at its estimate. Estimated, Settled and Held are
+	// set.
 	EventExpired  EventKind = "expired"
 	EventRecorded EventKind = "recorded" // RecordUsage, which has nothing to do with reservations; Settled is set
 )

@@ -19,7 +19,6 @@ type Health struct {
 	// Warnings are what a person should look at: a *DenialsError, an *EstimateError or a
 	// *StaleProfileError for each model that has one, in this order and then in that of the names.
 	// Each says what to do. There are at most 100; the last of more says how many are left out.
-	//
 	// Show them and alert on them, but never take a process out of service for one. They are about
 	// quotas and callers, which are the same in the process that takes its place.
 	Warnings []error

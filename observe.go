@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -142,8 +141,10 @@ type ProviderRefusal struct {
 // ModelQuota.AdaptiveFloorRPM. It begins no cooldown: see CooldownFor. Call it once for each
 // refusal. An llmhttp.Transport does so. MatchVersions and Aliases apply.
 func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
-	if !slices.Contains(problems, r.Problem) && r.Problem != timeoutProblem {
-		r.Problem = otherProblem
+	switch r.Problem {
+	case string(CauseRateLimited), string(CauseDailyQuota), string(CauseOverloaded), "exhausted", timeoutProblem:
+	default:
+		r.Problem = "other"
 	}
 	r.RetryAfter = max(r.RetryAfter, 0)
 	if by := callerOf(ctx); r.Problem != timeoutProblem && rl.teller != nil {
@@ -181,11 +182,6 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 // timeoutProblem is ProviderRefusal.Problem of a call without an answer.
 const timeoutProblem = "timeout"
 
-// problems are the values of ProviderRefusal.Problem.
-var problems = []string{string(CauseRateLimited), string(CauseDailyQuota), string(CauseOverloaded), "exhausted"}
-
-const otherProblem = "other"
-
 // Estimate is what the answers of a model have taught about its next call. A permille is a
 // thousandth. The zero value says that nothing is known: see RateLimiter.Estimate.
 type Estimate struct {
@@ -212,12 +208,10 @@ func (e Estimate) Correct(promptTokens int) int {
 // ObserveAnswer learns from an answer of model, for Estimate: from the caller's estimate, before
 // Estimate.Correct, of which only PromptTokens counts, and from the real usage. A count of the
 // prompt or of its estimate that is zero or less is not known, and corrects nothing. It charges
-// nothing: see Commit.
-//
-// What was learned is saved with the state. With Config.Shared and Config.Store it is of this
-// limiter alone, and ends with it. Reset keeps it. At most Config.MaxModels models are known; a new
-// one takes the place of the one that answered least recently. A Transport of package llmhttp calls
-// it for each answer.
+// nothing: see Commit. What was learned is saved with the state. With Config.Shared and
+// Config.Store it is of this limiter alone, and ends with it. Reset keeps it. At most
+// Config.MaxModels models are known; a new one takes the place of the one that answered least
+// recently. A Transport of package llmhttp calls it for each answer.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -253,22 +247,20 @@ const (
 
 // Cooldown follows a provider that said to wait: the model admits nothing before until, also
 // without a quota. A denial has the code DecisionCooldown, and its RetryAfter is the rest of the
-// cooldown. Another cooldown never shortens one that ends later; Reset ends it. It follows the
-// wall clock, and Persist keeps it. Its cause is CauseCaller: see CooldownFor.
-//
-// A time in the past does nothing, and one after April 11 of 2262, the last that int64 nanoseconds
-// reach, counts as that. At most Config.MaxModels models without a quota of their own have a
-// cooldown at a time; further ones are ignored.
+// cooldown. Another cooldown never shortens one that ends later; Reset ends it. It follows the wall
+// clock, and Persist keeps it. Its cause is CauseCaller: see CooldownFor. A time in the past does
+// nothing, and one after April 11 of 2262, the last that int64 nanoseconds reach, counts as that.
+// At most Config.MaxModels models without a quota of their own have a cooldown at a time; further
+// ones are ignored.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: state.CauseCaller})
 }
 
 // CooldownFor is Cooldown for d from now, with the cause that Decision.Cause then tells. Of two
 // cooldowns of a model the one that ends later counts, with its cause; of two that end at the same
-// time the first. Persist keeps the cause, and Config.Shared shares it.
-//
-// The cause may be one of the program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any other counts as
-// CauseCaller. A duration of zero or less does nothing.
+// time the first. Persist keeps the cause, and Config.Shared shares it. The cause may be one of the
+// program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any other counts as CauseCaller. A duration of
+// zero or less does nothing.
 func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 	if d > 0 {
 		until := time.Now().Round(0).Add(d)

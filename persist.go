@@ -55,7 +55,10 @@ func (s *storage) isClosed() bool { return s.sqlite != nil && s.sqlite.db == nil
 
 // save is Persist.
 func (s *storage) save(rl *RateLimiter) (err error) {
-	s.begin(rl)
+	rl.mu.Lock()
+	rl.saves++
+	rl.autosave.saver.Begin() // before the state is copied
+	rl.mu.Unlock()
 	began, system := rl.teller.now(), settings.YAML
 	if s.sqlite != nil {
 		system = settings.SQLite
@@ -68,23 +71,10 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
-	s.end(rl)
-	return nil
-}
-
-// begin tells the saver that the state is about to be copied.
-func (s *storage) begin(rl *RateLimiter) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.saves++
-	rl.autosave.saver.Begin()
-}
-
-// end notes that the save that began last succeeded.
-func (s *storage) end(rl *RateLimiter) {
 	rl.mu.Lock()
 	rl.saved = rl.saves
 	rl.mu.Unlock()
+	return nil
 }
 
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were

@@ -48,8 +48,7 @@ type ProviderProfile struct {
 	Sources  map[string]ProfileSource // where each of Models comes from; its keys are those of Models
 }
 
-// ProfileSource says where and when a quota of a profile was read. Providers change their limits
-// often, so a quota may be out of date.
+// ProfileSource says where and when a quota of a profile was read, which may be out of date.
 type ProfileSource struct {
 	Tier     string    // the tier for which the quota was read, "" where the source names none
 	Group    string    // models of one group share a bucket at the provider, and are a Pool; "" if each has its own
@@ -63,13 +62,12 @@ type ProfileSource struct {
 	Confidence string
 }
 
-// Profile returns what a provider allows at one of its Tiers. The tier "" is the lowest paid one;
-// a model for which it has no figure then has that of the lowest paid tier by the names that the
-// provider used before, if there is one. Upper and lower case are the same, and "Tier 1" is "1".
-// A provider without known figures has a profile without models.
-//
-// The profile is a copy, which the caller may change. An error wraps ErrUnknownProvider, or it
-// names the tier and those that exist. Profile is safe for concurrent use.
+// Profile returns what a provider allows at one of its Tiers. The tier "" is the lowest paid one; a
+// model for which it has no figure then has that of the lowest paid tier by the names that the
+// provider used before, if there is one. Upper and lower case are the same, and "Tier 1" is "1". A
+// provider without known figures has a profile without models. The profile is a copy, which the
+// caller may change. An error wraps ErrUnknownProvider, or it names the tier and those that exist.
+// Profile is safe for concurrent use.
 func Profile(provider Provider, tier string) (ProviderProfile, error) {
 	is, err := profile.Builtin().At(string(provider), tier)
 	if err != nil {
@@ -79,8 +77,8 @@ func Profile(provider Provider, tier string) (ProviderProfile, error) {
 }
 
 // Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
-// called them before follow in the same order. It returns nil for an unknown provider and for one
-// whose tiers are not known. Tiers is safe for concurrent use.
+// called them before follow in the same order. It returns nil where none are known. Tiers is safe
+// for concurrent use.
 func Tiers(provider Provider) []string {
 	p := profile.Builtin().Provider(string(provider))
 	if p == nil || len(p.Tiers) == 0 {
@@ -127,9 +125,9 @@ func makeProfile(is *profile.Chosen) ProviderProfile {
 }
 
 // StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that
-// is older than 90 days: the provider may have another one by now. It comes once a process for each
-// provider; [RateLimiter.Health] has it for each model. Set your account's own limits to be rid of
-// it, by Config.Quotas or SetAccountQuotas; see package accountlimits.
+// is older than 90 days. It comes once a process for each provider; [RateLimiter.Health] has it for
+// each model. Set your account's own limits to be rid of it, by Config.Quotas or SetAccountQuotas;
+// see package accountlimits.
 type StaleProfileError struct {
 	Provider Provider
 	Model    string    // the model, as it is counted

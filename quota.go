@@ -141,10 +141,9 @@ func (rl *RateLimiter) saidLocked(now account.Now) {
 // map Quotas, and one that an earlier run left in a file, or that a file has without its origin.
 // The model goes back to the account's limits, else to a profile, else to a pattern or "*", else it
 // has no quota. What was learned of it is forgotten. Another model keeps its quota. Aliases apply
-// as in SetQuota.
-//
-// A Load does not bring the quota back, nor does the file of the next Persist. With Config.Shared
-// and Config.Store it is taken back for all processes. Waiters are served or refused at once.
+// as in SetQuota. A Load does not bring the quota back, nor does the file of the next Persist. With
+// Config.Shared and Config.Store it is taken back for all processes. Waiters are served or refused
+// at once.
 func (rl *RateLimiter) RemoveQuota(model string) {
 	rl.say(byProgram, engine.RemoveQuota{Counted: state.ModelName(rl.naming.Aliased(model))})
 }

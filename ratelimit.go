@@ -12,11 +12,10 @@
 //	reservation.Commit(reply.PromptTokens, reply.OutputTokens)
 //
 // [RateLimiter.Acquire] waits its turn among all goroutines that share the limiter.
-// [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] combines the three steps.
-//
-// A program with a single goroutine may check before a call and record after it, with
-// [RateLimiter.CanSend] and [RateLimiter.RecordUsage]. [RateLimiter.Decide] answers like CanSend,
-// with the reason and the wait; [RateLimiter.WaitForCapacity] waits that long.
+// [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] combines the three steps. A program
+// with a single goroutine may check before a call and record after it, with [RateLimiter.CanSend]
+// and [RateLimiter.RecordUsage]. [RateLimiter.Decide] answers like CanSend, with the reason and the
+// wait; [RateLimiter.WaitForCapacity] waits that long.
 //
 // # How it counts
 //
@@ -169,10 +168,8 @@ var background = context.Background()
 
 // CanSend reports whether a request with the estimated number of tokens fits the quota of model
 // now. It records nothing. An unknown model and one whose quota is all zero are always allowed,
-// except in a cooldown; a negative estimate is always denied.
-//
-// The estimate counts as input: see DecideRequest for models that limit input and output
-// separately.
+// except in a cooldown; a negative estimate is always denied. The estimate counts as input: see
+// DecideRequest for models that limit input and output separately.
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
@@ -259,15 +256,14 @@ func (rl *RateLimiter) Reset(model string) {
 //
 // With Config.Shared and Config.Store, Close gives this limiter's slots to others; its charges
 // stay. What it charged while the store was away, and has not written yet, is lost. Afterwards
-// decisions are denied with DecisionClosed, and records are ignored.
-//
-// Config.Events is told that open reservations are released, and nothing after Close has returned.
-// Close waits for a handler that is under way, for at most a second.
+// decisions are denied with DecisionClosed, and records are ignored. Config.Events is told that
+// open reservations are released, and nothing after Close has returned. Close waits for a handler
+// that is under way, for at most a second.
 //
 // Close waits for a write that is under way. SQLite waits up to five seconds for each lock of
-// another program, and a shared database up to three. Close may be called more than once. With
-// YAML the next call writes later changes, and those that the last call could not. It is safe for
-// concurrent use, also from Config.OnError.
+// another program, and a shared database up to three. Close may be called more than once, also from
+// Config.OnError. With YAML the next call writes later changes, and those that the last one could
+// not.
 func (rl *RateLimiter) Close() error {
 	rl.mu.Lock()
 	if !rl.closed {

@@ -52,8 +52,8 @@ type ModelStats struct {
 	AdaptiveRPM      int `json:"adaptive_rpm,omitempty"`
 	AdaptiveInFlight int `json:"adaptive_in_flight,omitempty"`
 
-	// SpendDay and SpendMonth are what the calls of the day and of the calendar month cost, those
-	// that are open at the most that they can cost: see ModelQuota.MaxSpendPerDay.
+	// SpendDay and SpendMonth are what the calls of the day and of the calendar month cost, open
+	// ones at the most that they can.
 	SpendDay         money.Amount `json:"spend_day,omitempty"`
 	MaxSpendPerDay   money.Amount `json:"max_spend_per_day,omitempty"`
 	SpendMonth       money.Amount `json:"spend_month,omitempty"`
