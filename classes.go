@@ -11,7 +11,7 @@ import (
 )
 
 // Class says how the calls of one kind share a quota with those of other classes: see
-// Config.Classes. The zero value has weight 1 and no reserve, as calls without a class have.
+// Config.Classes. The zero value has weight 1 and no reserve.
 type Class struct {
 	// Weight is the class's share of what becomes free while calls of other classes wait, too: of
 	// the tokens where tokens deny, else of the requests. A class of weight 3 gets three times as

@@ -25,11 +25,10 @@ import (
 
 // Config says how to make a RateLimiter. Its zero value, which New uses, is YAML in the default
 // file with the quotas of Gemini. In YAML each field has its name in snake case: see [ReadConfig].
-// OnError, Events and Store are not in YAML.
+// OnError, Events and Store are not in YAML. No number and no duration may be negative.
 type Config struct {
 	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db with SQLite) in the
-	// folder .core of the home folder, which is the first of the environment variables CORE_HOME,
-	// HOME and USERPROFILE that is set.
+	// folder .core of the first of CORE_HOME, HOME and USERPROFILE that is set in the environment.
 	FilePath string `yaml:"file_path,omitempty"`
 	// Backend is the kind of state file: "yaml", the default, or "sqlite". Case and surrounding
 	// space do not matter.
@@ -38,26 +37,23 @@ type Config struct {
 	// Pools are limits that several models share, by name: see [Pool]. They win over those that
 	// Providers bring with them.
 	Pools map[string]Pool `yaml:"pools,omitempty"`
-	// Providers are the providers whose default profiles are loaded. A name without a profile is
-	// an error (ErrUnknownProvider). Without Providers and Quotas it is Gemini.
+	// Providers are those whose default profiles are loaded; Gemini without Providers and Quotas. A
+	// name without a profile is an error (ErrUnknownProvider).
 	Providers []Provider `yaml:"providers,omitempty"`
-	// Tiers are the tiers of Providers, as [Profile] takes them; such a provider has that profile
-	// instead of its default one, also from AddProvider. It is an error to name the tier of another
-	// provider.
+	// Tiers are the tiers of Providers, as [Profile] takes them, in place of their default
+	// profiles, also for AddProvider. It is an error to name the tier of another provider.
 	Tiers map[Provider]string `yaml:"tiers,omitempty"`
 	// Unknown says what happens to a model for which no quota stands (UnknownAllow if zero), and to
 	// a call that nothing counts (EventUncounted). Either way OnError gets an *UnknownModelError
 	// for each model, once a day.
 	Unknown UnknownPolicy `yaml:"unknown,omitempty"`
-	// Margin is how much longer than a minute every charge counts. A provider counts a call when it
-	// arrives, later than the limiter by the time that the network takes; 250 ms covers most.
-	// Zero, the default, is a minute exactly. It must not be negative nor over 24 hours.
+	// Margin is how much longer than a minute every charge counts, because a provider counts a call
+	// only when it arrives; 250 ms covers most. At most 24 hours.
 	Margin time.Duration `yaml:"margin,omitempty"`
 
 	// AutoPersist writes the state file after changes, in the background. With it the constructor
 	// loads the file, and fails as Load does; Close writes unsaved changes. From the first call
-	// that changes something on, the program must not change the maps Quotas and State: they are
-	// read in the background. The zero value is off: the program calls Load and Persist.
+	// that changes something on, the program must not change the maps Quotas and State.
 	AutoPersist AutoPersist `yaml:"auto_persist,omitempty"`
 	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
 	// without a report of the success; *UnknownModelError and *StaleProfileError; and those of
@@ -71,10 +67,8 @@ type Config struct {
 	// A function that does nothing discards them.
 	OnError func(error) `yaml:"-"`
 
-	// Events is told what the limiter does: each call that waits, is admitted, refused or settled,
-	// cooldowns, changes of quotas, the store. See EventHandler and EventHandlers. Only what the
-	// calls of this limiter do is told, not what other processes do. Close is followed by nothing.
-	// Nil tells nobody.
+	// Events is told what the limiter does: see EventHandler and EventHandlers. Only what the calls
+	// of this limiter do is told, not what other processes do. Close is followed by nothing.
 	Events EventHandler `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all processes
@@ -96,28 +90,25 @@ type Config struct {
 	// the default, is no store.
 	Store Store `yaml:"-"`
 	// Durability says what a written change survives with Shared: "process", the default, the death
-	// of the process; "power" also the loss of power, at the price of waiting for the disk at every
-	// change.
+	// of the process; "power" also the loss of power, for which every change waits for the disk.
 	Durability string `yaml:"durability,omitempty"`
 	// LeaseTTL bounds, with Shared, how long a process keeps its slots without renewing its lease,
-	// where the system cannot tell whether it lives. Zero, the default, means 10 seconds, and less
-	// than 100 ms means 100 ms; it must not be negative.
+	// where the system cannot tell whether it lives. Zero means 10 seconds, and less than 100 ms
+	// that.
 	LeaseTTL time.Duration `yaml:"lease_ttl,omitempty"`
 	// FailClosed denies everything with DecisionStoreError while the shared database or the store
-	// cannot be used. False, the default, goes on with this process's share of the quota: see
-	// [RateLimiter.Err].
+	// cannot be used. Else this process goes on with its share of the quota: see [RateLimiter.Err].
 	FailClosed bool `yaml:"fail_closed,omitempty"`
-	// FreshStart is for a shared database or a store that replaces one which cannot be read any
-	// more. True begins it without usage. False, the default, counts each limit as used up for a
-	// minute and LeaseTTL, because the real usage is unknown.
+	// FreshStart begins a shared database or a store that replaces one which cannot be read any
+	// more without usage. Else each limit counts as used up for a minute and LeaseTTL.
 	FreshStart bool `yaml:"fresh_start,omitempty"`
 
-	// HoldTTL settles an open reservation at its estimate that long after its admission, and
-	// frees its slot; a later Commit does nothing. It must be longer than the longest call. Zero,
-	// the default, is never; it must not be negative.
+	// HoldTTL settles an open reservation at its estimate that long after its admission, and frees
+	// its slot; a later Commit does nothing. It must be longer than the longest call. Zero is
+	// never.
 	HoldTTL time.Duration `yaml:"hold_ttl,omitempty"`
 	// MaxQueue bounds the waiters per model, with Shared those of all processes; further callers
-	// get ErrQueueFull. Zero, the default, is no bound; it must not be negative.
+	// get ErrQueueFull. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty"`
 	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls
 	// without a class, or of a name that is not here, are of the class "", which has weight 1
@@ -127,8 +118,7 @@ type Config struct {
 	Classes map[string]Class `yaml:"classes,omitempty"`
 	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
 	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
-	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact name
-	// has no quota is not limited.
+	// [RateLimiter.QuotaFor]. Else a model whose exact name has no quota is not limited.
 	MatchVersions bool `yaml:"match_versions,omitempty"`
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
@@ -140,8 +130,7 @@ type Config struct {
 	// the backend in it, such as "eu/gpt-4o". The zero price is that of a free model. The profiles
 	// have no prices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
 	Prices map[string]money.Price `yaml:"prices,omitempty"`
-	// Unpriced says what happens to a call of a model without a price where its quota, or that of
-	// one of its pools, limits spend. The zero value is UnpricedDeny.
+	// Unpriced says what happens to a call of a model without a price where spend is limited.
 	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
 	// with their answers. False, the default, leaves quotas as they are, and takes no corrections
@@ -150,8 +139,7 @@ type Config struct {
 	// MaxModels bounds the models without a quota of their own that hold state: those that only the
 	// quota "*" covers, and those without any. At the bound, the least recently used model with
 	// nothing that counts is forgotten. If there is none, another model is denied under "*"
-	// (DecisionTooManyModels); without any quota it is allowed and not counted. Zero, the default,
-	// means 10,000; it must not be negative.
+	// (DecisionTooManyModels); without any quota it is allowed and not counted. Zero means 10,000.
 	MaxModels int `yaml:"max_models,omitempty"`
 }
 

@@ -21,11 +21,9 @@ type LogOptions struct {
 	// DenialsEvery thins out the refusals: of each model and code the first is written, and then
 	// one of so many, in which left_out says how many were not. Zero means 100, 1 all of them, and
 	// less than zero none. When 1,024 models and codes have been refused, further models count
-	// together.
-	//
-	// The number thins out storms of other kinds, too, but for those that are written at debug by
-	// default: of each kind and model LogEvents writes the first ten in a minute, and then one of
-	// so many; less than zero means 100 there. Of the models in a minute it tells 128 apart.
+	// together. The number thins out storms of other kinds, too, but for those that are written at
+	// debug by default: of each kind and model LogEvents writes the first ten in a minute, and then
+	// one of so many; less than zero means 100 there. Of the models in a minute it tells 128 apart.
 	DenialsEvery int
 }
 

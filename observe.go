@@ -31,18 +31,16 @@ type ProviderLimits struct {
 	// SentAt is the time at which the answered call was sent; zero, or a time in the future, is
 	// now.
 	SentAt time.Time
-	// Counted is what [RateLimiter.Stats] returned just after the call was charged. An answer may
-	// report what was left when its call came, which is long ago for a slow answer. Zero is
-	// unknown; the limits in it do not matter.
+	// Counted is what [RateLimiter.Stats] returned just after the call was charged, because an
+	// answer may report what was left when its call came. Zero is unknown; the limits in it do not
+	// matter.
 	Counted ModelStats
-	// UncountedRequests and Uncounted are the charges of calls that were on their way, so that
-	// the provider may not have counted them yet when it answered. A negative number is zero;
-	// more than was charged is the charge.
+	// UncountedRequests and Uncounted are the charges of calls that the provider may not have
+	// counted yet when it answered. A negative number is zero; more than was charged is the charge.
 	UncountedRequests int
 	Uncounted         Usage
-	// Refused reports that the provider refused the call, and the limits come from the headers or
-	// the body of that refusal. The EventQuotaChanged of a quota that they correct then says
-	// "refusal" instead of "header".
+	// Refused reports that the limits come from a refusal of the provider. The EventQuotaChanged of
+	// a quota that they correct then says "refusal" instead of "header".
 	Refused bool
 }
 
@@ -85,8 +83,8 @@ func (l *ProviderLimits) notCounted() state.Cost {
 //   - Corrections are written to the state file, except those of copies of "*", and bind as long
 //     as Config.LearnQuotas is on.
 //
-// With Config.Shared and Config.Store both are those of all processes, and of the reports on a
-// model two a second count, after a first ten; the rest is ignored.
+// With Config.Shared and Config.Store external usage and corrections are those of all processes,
+// and of the reports on a model only ten and then two a second count.
 //
 // Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
 // ignored. MatchVersions and Aliases apply. Observe is cheap where it changes nothing: call it for
