@@ -183,8 +183,7 @@ func (w *waiter) awaitOne(ctx context.Context) (*Reservation, error) {
 	return rs[0], nil
 }
 
-// check returns the error of an ended context or a negative number, before anything else is
-// checked.
+// check returns the error of an ended context or a negative number.
 func (w *waiter) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -276,8 +275,7 @@ func (w *waiter) endLocked(of *lines.Waiter) {
 	close(w.done)
 }
 
-// priceLocked has requests of the waiter ask at the present prices. It reports whether these are
-// others.
+// priceLocked has requests of the waiter ask at the present prices, and reports if these differ.
 func (w *waiter) priceLocked(asked []engine.Request) (changed bool) {
 	for i := range asked {
 		r := &asked[i]

@@ -36,8 +36,8 @@ type Class struct {
 
 // SetClasses replaces all classes: see Config.Classes. With Config.Shared and Config.Store it does
 // so for all processes, and the last one said holds. Classes with a field out of range, which the
-// constructor refuses, change nothing and are reported to Config.OnError. Waiting calls are put in
-// order anew.
+// constructor refuses, change nothing and are reported to Config.OnError. Waiters are put in order
+// anew.
 func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 	if err := state.ValidateClasses(storedClasses(classes)); err != nil {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
@@ -117,8 +117,8 @@ type classKey struct{}
 type flowKey struct{}
 
 // WithClass returns a context that gives a class, a name in Config.Classes, to the calls whose
-// Request names none. All methods with a context read it, and so does llmhttp.Transport. An empty
-// name is no class.
+// Request names none. All methods with a context read it, as does llmhttp.Transport. "" is no
+// class.
 func WithClass(ctx context.Context, class string) context.Context {
 	return context.WithValue(ctx, classKey{}, class)
 }

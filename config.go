@@ -30,12 +30,11 @@ type Config struct {
 	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db with SQLite) in the
 	// folder .core of the first of CORE_HOME, HOME and USERPROFILE that is set in the environment.
 	FilePath string `yaml:"file_path,omitempty"`
-	// Backend is the kind of state file: "yaml", the default, or "sqlite". Case and surrounding
-	// space do not matter.
+	// Backend is the kind of state file: "yaml", the default, or "sqlite", in any case.
 	Backend string                `yaml:"backend,omitempty"`
 	Quotas  map[string]ModelQuota `yaml:"quotas,omitempty"` // limits per model; they win over those of Providers
-	// Pools are limits that several models share, by name: see [Pool]. They win over those that
-	// Providers bring with them.
+	// Pools are limits that several models share, by name: see [Pool]. They win over those of
+	// Providers.
 	Pools map[string]Pool `yaml:"pools,omitempty"`
 	// Providers are those whose default profiles are loaded; Gemini without Providers and Quotas. A
 	// name without a profile is an error (ErrUnknownProvider).
@@ -64,7 +63,6 @@ type Config struct {
 	// OnError may call the limiter, also Close, which does not wait for it: a call in progress may
 	// end after Close. The error of Close's own last write is returned and not reported here. Nil
 	// writes the errors to slog.Default() as warnings, at most one a minute of each number or type.
-	// A function that does nothing discards them.
 	OnError func(error) `yaml:"-"`
 
 	// Events is told what the limiter does: see EventHandler and EventHandlers. Only what the calls
@@ -86,15 +84,13 @@ type Config struct {
 	// before the call returns; CanSend, Decide and Stats answer from memory that is a little older.
 	// LeaseTTL, FailClosed, FreshStart, OnError and [RateLimiter.Err] mean the same as with Shared;
 	// AutoPersist does nothing. Times that the limiter tells are those of the store's clock. A
-	// Store beside Shared, FilePath, Backend, Durability or NewWithSQLiteConfig is an error. Nil,
-	// the default, is no store.
+	// Store beside Shared, FilePath, Backend, Durability or NewWithSQLiteConfig is an error.
 	Store Store `yaml:"-"`
 	// Durability says what a written change survives with Shared: "process", the default, the death
 	// of the process; "power" also the loss of power, for which every change waits for the disk.
 	Durability string `yaml:"durability,omitempty"`
 	// LeaseTTL bounds, with Shared, how long a process keeps its slots without renewing its lease,
-	// where the system cannot tell whether it lives. Zero means 10 seconds, and less than 100 ms
-	// that.
+	// where the system cannot tell whether it lives. Zero means 10 seconds; the least is 100 ms.
 	LeaseTTL time.Duration `yaml:"lease_ttl,omitempty"`
 	// FailClosed denies everything with DecisionStoreError while the shared database or the store
 	// cannot be used. Else this process goes on with its share of the quota: see [RateLimiter.Err].
@@ -104,11 +100,10 @@ type Config struct {
 	FreshStart bool `yaml:"fresh_start,omitempty"`
 
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and frees
-	// its slot; a later Commit does nothing. It must be longer than the longest call. Zero is
-	// never.
+	// its slot; a later Commit does nothing. It must be longer than any call. Zero is never.
 	HoldTTL time.Duration `yaml:"hold_ttl,omitempty"`
-	// MaxQueue bounds the waiters per model, with Shared those of all processes; further callers
-	// get ErrQueueFull. Zero is no bound.
+	// MaxQueue bounds the waiters per model, of all processes; more get ErrQueueFull. Zero is no
+	// bound.
 	MaxQueue int `yaml:"max_queue,omitempty"`
 	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls
 	// without a class, or of a name that is not here, are of the class "", which has weight 1
@@ -133,8 +128,7 @@ type Config struct {
 	// Unpriced says what happens to a call of a model without a price where spend is limited.
 	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
-	// with their answers. False, the default, leaves quotas as they are, and takes no corrections
-	// from a file.
+	// with their answers. False leaves quotas as they are, and takes no corrections from a file.
 	LearnQuotas bool `yaml:"learn_quotas,omitempty"`
 	// MaxModels bounds the models without a quota of their own that hold state: those that only the
 	// quota "*" covers, and those without any. At the bound, the least recently used model with

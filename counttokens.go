@@ -12,8 +12,8 @@ import (
 // proxy (https://ai.google.dev/api/tokens). The zero value asks Google without a key. All counters
 // are safe for concurrent use while their fields stay as they are.
 type TokenCounter struct {
-	// BaseURL is the address in front of /v1beta, without query and fragment; it may end in
-	// /v1beta. Empty means Google's.
+	// BaseURL is the address in front of /v1beta, or ends in it, without query. Empty means
+	// Google's.
 	BaseURL string
 	APIKey  string // sent in the header x-goog-api-key; empty sends none; no error contains it
 	// Client makes the call, but never follows redirects, which would carry the key along. Nil uses
@@ -26,8 +26,7 @@ type TokenCounter struct {
 // (https://developers.openai.com/api/docs/guides/token-counting, read 2026-11-22). The zero value
 // asks OpenAI without a key.
 type OpenAITokenCounter struct {
-	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
-	// Empty means OpenAI's.
+	// BaseURL is the address in front of /v1, or ends in it, without query. Empty means OpenAI's.
 	BaseURL string
 	APIKey  string       // sent as the bearer token; empty sends none; no error contains it
 	Client  *http.Client // as in TokenCounter
@@ -38,8 +37,8 @@ type OpenAITokenCounter struct {
 // 2026-11-22), or with a compatible server. Anthropic limits these calls apart from others. The
 // zero value asks Anthropic without a key.
 type AnthropicTokenCounter struct {
-	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
-	// Empty means Anthropic's.
+	// BaseURL is the address in front of /v1, or ends in it, without query. Empty means
+	// Anthropic's.
 	BaseURL string
 	APIKey  string       // sent in the header x-api-key; empty sends none; no error contains it
 	Client  *http.Client // as in TokenCounter

@@ -12,8 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
-// DecisionCode says in one word why a request is allowed or denied. The values are stable:
-// programs may store and compare them.
+// DecisionCode says in one word why a request is allowed or denied. Programs may store the values.
 type DecisionCode string
 
 const (
@@ -30,28 +29,26 @@ const (
 	DecisionTooManyModels DecisionCode = "too_many_models"
 	DecisionQueued        DecisionCode = "queued"   // denied, because others wait for the model, or for one of its pools, and come first
 	DecisionCooldown      DecisionCode = "cooldown" // denied until the cooldown ends; Decision.Cause says why there is one
-	// DecisionInFlightLimit: denied, because calls in flight are at the limit. Only the end of
-	// one of them helps, so RetryAfter is zero.
+	// DecisionInFlightLimit: denied by the calls in flight. Only the end of one helps; RetryAfter
+	// is zero.
 	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
 	DecisionRPDLimit      DecisionCode = "rpd_exceeded"   // denied by the requests per day
 	DecisionTPDLimit      DecisionCode = "tpd_exceeded"   // denied by the tokens per day
 	DecisionSpendLimit    DecisionCode = "spend_exceeded" // denied by the spend of the day or of the month
-	// DecisionUnpriced: denied, because spend is limited and the model has no price: see
-	// Config.Unpriced. Only SetPrice helps.
+	// DecisionUnpriced: denied, because spend is limited and the model has no price
+	// (Config.Unpriced).
 	DecisionUnpriced  DecisionCode = "unpriced"
 	DecisionRPMLimit  DecisionCode = "rpm_exceeded"  // denied by the requests per minute
 	DecisionITPMLimit DecisionCode = "itpm_exceeded" // denied by the input tokens per minute
 	DecisionOTPMLimit DecisionCode = "otpm_exceeded" // denied by the output tokens per minute
 	DecisionTPMLimit  DecisionCode = "tpm_exceeded"  // denied by the tokens per minute
 	// DecisionStoreError: denied, because the shared database or the store cannot be used, with
-	// Config.FailClosed, or in a process that has no share. Only its recovery helps, so RetryAfter
-	// is zero.
+	// Config.FailClosed, or in a process without a share. RetryAfter is zero.
 	DecisionStoreError DecisionCode = "store_error"
 	DecisionClosed     DecisionCode = "closed" // denied, because the limiter shared a database or a store and is closed
 )
 
-// Decision answers whether a request may be sent. A denial is a value, not an error. Decisions
-// can be compared with ==.
+// Decision answers whether a request may be sent. A denial is no error. Decisions compare with ==.
 type Decision struct {
 	Allowed bool `json:"allowed"` // whether the request may be sent now
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
@@ -61,23 +58,19 @@ type Decision struct {
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. It also names the limit that RetryAfter belongs to, where that
 	// is another one ("requests per minute are used up; longest: the spend of the day is used up").
-	// With Never it names the limit that the request can never fit, which may be another than the
-	// first that denies.
+	// With Never it names the limit that the request can never fit.
 	Reason string `json:"reason"`
 	// RetryAfter is the wait after which the same request passes, and not a nanosecond earlier,
 	// if nothing else is charged or given back meanwhile and nobody waits ahead of it. It covers
 	// all limits that deny, not only the one that Code names. It is zero when the request is
 	// allowed, can never pass, or waits for a call in flight to end.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
-	// Stats is the usage and the limits of the model at that moment, before the charge of the
-	// request itself.
+	// Stats is the usage and the limits of the model, before the charge of the request itself.
 	Stats ModelStats `json:"stats"`
-	// Never reports that waiting does not help: the request is larger than a limit, its estimate
-	// is negative, the quota is invalid, a price is missing (DecisionUnpriced), or the limiter is
-	// closed.
+	// Never reports that waiting does not help: the request is larger than a limit, its estimate is
+	// negative, the quota is invalid, a price is missing, or the limiter is closed.
 	Never bool `json:"never,omitempty"`
-	// Model is the requested model. Of several it is the one that denied; it is empty
-	// when all were allowed.
+	// Model is the requested model; of several the one that denied, "" when all were allowed.
 	Model string `json:"model,omitempty"`
 	// Cause says why a model is in a cooldown, with DecisionCooldown: one of the constants, or what
 	// the program gave to CooldownFor. It is empty with every other code.
@@ -119,8 +112,8 @@ type Request struct {
 	OutputTokens int    // the maximum or the expected size of the answer
 	// BilledOutput is the most output tokens that the provider may bill, where that is more than
 	// OutputTokens. It counts to limits of spend alone. It is for a cap that is far above the
-	// expected size, and for providers that bill output and do not limit it. Zero, the default,
-	// means OutputTokens.
+	// expected size, and for providers that bill output and do not limit it. Zero means
+	// OutputTokens.
 	BilledOutput int
 
 	// Class is the name of the call's class in Config.Classes. Empty takes the class of
@@ -132,8 +125,7 @@ type Request struct {
 	Flow string
 }
 
-// DecideRequest is Decide with separate prompt and output tokens, for models that limit them
-// separately.
+// DecideRequest is Decide with separate prompt and output tokens, for models that limit them so.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	rl.decide(&d, &req)
 	return d
@@ -174,8 +166,7 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 	rl.leaveLocked(now)
 }
 
-// passesRLocked is decideRLocked for a request that passes without a look at each limit. It is
-// false for others.
+// passesRLocked is decideRLocked for a request that passes without a look at each limit.
 func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
 	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	if !t.Account.IsShown() {
@@ -266,8 +257,8 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request) {
 	}
 }
 
-// admit admits one request by a look at each limit, and says why in the decision. It returns nil
-// for a denial. room is for the call.
+// admit admits one request by a look at each limit, and says why; nil for a denial. room is for the
+// call.
 func (d *Decision) admit(e *engine.Engine, room []*account.Call, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
 	calls, v := e.Admit(room, of, asked, now)
 	if d.explain(&v, e.Items()); !v.Allowed {

@@ -15,8 +15,8 @@ var (
 	// ErrInvalidTokens is returned by Acquire and all that wait like it for a negative estimate.
 	ErrInvalidTokens = errors.New("invalid tokens")
 	// ErrInvalidQuota is returned by constructors, Load and MigrateYAMLToSQLite for an invalid
-	// quota, in a file also for a limit that is not an integer. The error names the model or the
-	// pool, the field and the value.
+	// quota, in a file also for a limit that is no integer. It names the model or pool, field and
+	// value.
 	ErrInvalidQuota = state.ErrInvalidQuota
 	// ErrNeverFits is what a LimitError unwraps to when waiting does not help: the request is
 	// larger than the quota itself, the quota is invalid, or spend is limited and the model has no
@@ -46,9 +46,8 @@ var (
 	// before they would have to, and by Persist and Load on a closed limiter of the SQLite backend.
 	// With Config.Shared all of them return it once the limiter is closed.
 	ErrClosed = errors.New("limiter is closed")
-	// ErrNoSQLite is returned in a program that was built with the tag nosqlite by NewWithSQLite,
-	// NewWithSQLiteConfig, NewWithConfig with the backend "sqlite", and MigrateYAMLToSQLite. It
-	// is never returned without that tag.
+	// ErrNoSQLite is returned by the constructors for the backend "sqlite" and MigrateYAMLToSQLite,
+	// in programs that were built with the tag nosqlite.
 	ErrNoSQLite = state.ErrNoSQLite
 	// ErrUnknownProvider is returned by Profile and the constructors, and reported by AddProvider,
 	// for a provider that has no profile, such as a misspelt one. The error names it.
@@ -59,13 +58,11 @@ var (
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded, to
 // ErrQueueFull or to ErrMaxWait. It matches ErrBudget as well where spend denied.
 //
-// Packages that refuse by themselves what Acquire would refuse make one of Model, Decision and
-// Err. Its text then begins with "acquire".
+// Packages that refuse by themselves what Acquire would make one of Model, Decision and Err.
 type LimitError struct {
 	Model    string   // the requested model; of several, the one that denied
 	Decision Decision // the denial: the limit, and when the request would have passed
-	// Err is what the LimitError unwraps to. Nil means ErrNeverFits if Decision.Never, else
-	// context.DeadlineExceeded.
+	// Err is unwrapped. Nil means ErrNeverFits if Decision.Never, else context.DeadlineExceeded.
 	Err error
 
 	op string

@@ -20,13 +20,11 @@ type EventHandler interface {
 	// call the limiter. A panic is reported to Config.OnError, and stops no call. While a handler
 	// is stuck, at most 65,536 events of no caller wait for it.
 	//
-	// Events of different goroutines may arrive in another order than they happened. Explain tells
-	// the present state.
+	// Events of different goroutines may arrive in another order than they happened.
 	//
 	// The event belongs to the limiter again when HandleEvent returns: copy what is to be kept, and
 	// what Decision and Quota point to. ctx is that of Acquire, Do or ReserveContext, or of the
-	// request of an llmhttp.Transport, also when the call is settled, and may have ended then; else
-	// it is context.Background.
+	// request of an llmhttp.Transport, also at the settlement; else it is context.Background.
 	HandleEvent(ctx context.Context, e *Event)
 }
 
@@ -42,36 +40,31 @@ const (
 	// EventPassed or EventRefused follows.
 	EventQueued EventKind = "queued"
 	// EventAdmitted reports that a reservation was made; of several that were made together there
-	// is one for each, with the same ID. Estimated and Wait are set, and after a wait Decision,
-	// as EventQueued had it.
+	// is one for each, with the same ID. Estimated and Wait are set, after a wait Decision, too.
 	EventAdmitted EventKind = "admitted"
 	// EventPassed reports that WaitForCapacity returned after a wait in line, without a
 	// reservation. Estimated, Wait and Decision are set.
 	EventPassed EventKind = "passed"
 	// EventRefused reports that a call got no reservation. Estimated, Wait and Decision are set,
-	// Decision not where the context had ended before. Err is the error of the method, if it
-	// returns one.
+	// Decision not where the context had ended before. Err is the method's error, if any.
 	EventRefused EventKind = "refused"
 	EventSettled EventKind = "settled" // Commit; Estimated, Settled and Held are set
 	// EventReleased reports the end of a reservation without a Commit: by Cancel, which gives all
 	// of it back, or by Close, which leaves it charged. Estimated, Settled and Held are set.
 	EventReleased EventKind = "released"
 	// EventExpired reports that a reservation was never settled: it is older than Config.HoldTTL,
-	// or was garbage-collected. It stays charged at its estimate. Estimated, Settled and Held are
-	// set.
+	// or was garbage-collected. Its estimate stays charged. Estimated, Settled and Held are set.
 	EventExpired  EventKind = "expired"
 	EventRecorded EventKind = "recorded" // RecordUsage, which has nothing to do with reservations; Settled is set
 )
 
-// The events of models and of the limiter. They have no ID, but for EventProviderRefused of a call
-// that an llmhttp.Transport made.
+// The events of models and of the limiter, without ID but for EventProviderRefused by llmhttp.
 const (
 	EventCooldownBegan   EventKind = "cooldown_began"   // this limiter began or prolonged a cooldown; Cause and Until are set
 	EventCooldownEnded   EventKind = "cooldown_ended"   // one that was reported is over, by time or by Reset; Cause is set
 	EventQuotaChanged    EventKind = "quota_changed"    // after the constructor another quota is in force, or none; Quota and By are set
 	EventProviderRefused EventKind = "provider_refused" // ObserveRefusal; Status, Problem and RetryAfter are set
-	// EventUnknownModel reports a call of a model without a quota, once a day for each, as
-	// *UnknownModelError does. Nearest is set.
+	// EventUnknownModel reports what *UnknownModelError does. Nearest is set.
 	EventUnknownModel EventKind = "unknown_model"
 	// EventUncounted reports a call of a model that nothing counts: see ObserveUncounted. Path and
 	// Err, which says why, are set, and Model as far as it is known.
@@ -97,8 +90,7 @@ type Event struct {
 	// Pool is the pool that an event of a quota or a cooldown is of, in which Model is empty then;
 	// in EventQueued, EventRefused and what follows it is Decision.Pool.
 	Pool string
-	// Provider is the provider of the model, as far as the built-in profiles know the model or the
-	// program loaded its profile; else empty.
+	// Provider is the provider of the model, as far as the profiles tell; else empty.
 	Provider Provider
 
 	Class string // of the call, as far as it is one of Config.Classes; else empty

@@ -20,25 +20,22 @@ type Explanation struct {
 	Model   string `json:"model"`           // as it was asked for
 	Counted string `json:"counted_as"`      // the name under which it is counted
 	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*" or a pattern; empty for none
-	// Origin is where the quota comes from: "program"; "shared", if the program of some process
-	// set it in the shared database; "account", if SetAccountQuotas said it; "given" by a profile
-	// or a file; or "learned", if reports of the provider have corrected it. It is empty without
-	// a quota. Limits tell of each by itself.
+	// Origin is where the quota comes from: "program"; "shared", if the program of some process set
+	// it in the shared database; "account", if SetAccountQuotas said it; "given" by a profile or a
+	// file; or "learned", if reports of the provider have corrected it. Limits tell of each by
+	// itself.
 	Origin string    `json:"origin,omitempty"`
 	At     time.Time `json:"at"` // the moment
 	// Provider is the provider of the model, as far as a profile tells: that of the quota, another
 	// of Config.Providers, or one of the built-in profiles that knows the name. Empty if none does.
 	Provider Provider `json:"provider,omitempty"`
-	// ProfileReadOn is midnight UTC of the day the quota was read, if it is that of a profile; zero
-	// for every other quota.
+	// ProfileReadOn is midnight UTC of the day the quota was read, if a profile has it; else zero.
 	ProfileReadOn time.Time `json:"profile_read_on,omitzero"`
 
-	// Limits are the limits of the quota, without those that are unlimited, in the order in which
-	// they deny.
+	// Limits are the limits of the quota, but for unlimited ones, in the order in which they deny.
 	Limits  []LimitState  `json:"limits,omitempty"`
 	Budgets []BudgetState `json:"budgets,omitempty"` // the spend of the day and of the month, as far as anything was spent or limits it
-	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for
-	// none.
+	// Found is the limits that the quota searches for (ModelQuota.AdaptiveFloorRPM); nil for none.
 	Found    *FoundLimits `json:"found,omitempty"`
 	InFlight int          `json:"in_flight"` // open reservations
 	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
@@ -46,8 +43,7 @@ type Explanation struct {
 	// WaitingByClass is Waiting by the classes of the waiters, "" for none of Config.Classes; nil
 	// where nobody waits, or there are no classes.
 	WaitingByClass map[string]int `json:"waiting_by_class,omitempty"`
-	// Line is 16 of the waiters at most: the one that is served next, and then the others in the
-	// order of their arrival.
+	// Line is at most 16 of the waiters: the one that is served next, then others as they arrived.
 	Line       []Waiter      `json:"line,omitempty"`
 	OldestOpen time.Duration `json:"oldest_open,omitempty"` // the age of the oldest open reservation; JSON shows it as a text, such as "42s"
 	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be
@@ -55,8 +51,7 @@ type Explanation struct {
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
 	// LastRefusal is the last call of this limiter that was refused for the model; nil for none,
 	// and after Reset. A caller whose context ended was not refused. Of models without a quota of
-	// their own the 1,000 that were refused last are remembered, if their names have no more than
-	// 1,024 bytes.
+	// their own the last 1,000 with names of at most 1,024 bytes are remembered.
 	LastRefusal *Refused `json:"last_refusal,omitempty"`
 
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
@@ -78,8 +73,7 @@ type LimitState struct {
 	Open     int    `json:"open,omitempty"`     // what open reservations may give back of Used
 	External int    `json:"external,omitempty"` // by others of the account, as the provider reports it
 	Left     int    `json:"left"`               // what a request may have now
-	// Origin is who said Max: "program", "account", "file", "profile", or "learned", if a report of
-	// the provider did.
+	// Origin is who said Max: "program", "account", "file", "profile", or "learned" from reports.
 	Origin string    `json:"origin"`
 	RoomAt time.Time `json:"room_at,omitzero"` // when one more request or token fits; zero if it does now, or if no time tells
 }
@@ -118,8 +112,7 @@ type FoundLimits struct {
 	InFlight        int `json:"in_flight,omitempty"` // how many calls may be in flight
 	FloorInFlight   int `json:"floor_in_flight,omitempty"`
 	CeilingInFlight int `json:"ceiling_in_flight,omitempty"`
-	// OverloadedInFlight is the limit at which the provider was last overloaded; zero if that is
-	// not known.
+	// OverloadedInFlight is the limit at which the provider was last overloaded; zero if unknown.
 	OverloadedInFlight int       `json:"overloaded_in_flight,omitempty"`
 	InFlightLoweredAt  time.Time `json:"in_flight_lowered_at,omitzero"` // when overload last lowered it
 

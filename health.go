@@ -13,8 +13,7 @@ import (
 type Health struct {
 	// Err is why the shared database or the store cannot be used, as [RateLimiter.Err] returns it;
 	// nil while it can, and for a limiter without one. A readiness probe may fail by it. With
-	// Config.FailClosed it should, because everything is denied then; without it the process goes
-	// on with what it knows.
+	// Config.FailClosed it should, because everything is denied then; else the process goes on.
 	Err error
 	// Warnings are what a person should look at: a *DenialsError, an *EstimateError or a
 	// *StaleProfileError for each model that has one, in this order and then in that of the names.
@@ -25,8 +24,7 @@ type Health struct {
 }
 
 // DenialsError is a warning of [RateLimiter.Health]: of at least 100 calls of a model in the last
-// minute, 95 % or more were refused. With Config.Shared and Config.Store the calls are those of
-// this limiter.
+// minute, 95 % or more were refused. Only this limiter's calls count.
 type DenialsError struct {
 	Model   string       // as it is counted
 	Refused int          // calls
@@ -65,8 +63,7 @@ func (e *EstimateError) Error() string {
 }
 
 // Health returns whether the limiter can use its store, and what a person should look at. It looks
-// at all models, for about a millisecond at a time with the lock: call it from a probe or a page,
-// not for each request.
+// at all models, with the lock for about a millisecond at a time: call it from a probe or a page.
 func (rl *RateLimiter) Health() Health {
 	is := checkup{rl: rl}
 	err := rl.Err()

@@ -15,8 +15,7 @@ import (
 
 // LogOptions says what [LogEvents] writes. The zero value is a good choice for production.
 type LogOptions struct {
-	// Levels are the levels of kinds of events, in place of those that LogEvents lists. The map is
-	// copied.
+	// Levels are the levels of kinds, in place of those that LogEvents lists. The map is copied.
 	Levels map[EventKind]slog.Level
 	// DenialsEvery thins out the refusals: of each model and code the first is written, and then
 	// one of so many, in which left_out says how many were not. Zero means 100, 1 all of them, and
@@ -36,20 +35,18 @@ const denialsEvery = 100
 // The levels are: error for EventStoreDown; warning for EventRefused, EventExpired,
 // EventCooldownBegan, EventProviderRefused, EventUnknownModel and EventUncounted; info for
 // EventCooldownEnded, EventQuotaChanged and EventStoreUp; debug for all others. An EventSaved with
-// an error has the level of EventStoreDown. An event whose level the logger does not write costs
-// no allocation.
+// an error has the level of EventStoreDown. Events that are not written cost no allocation.
 //
 // The attributes are, where they are not zero: event (the kind), call (Event.ID), model, requested
 // (if it is another name than model), class, pool, provider, estimated and settled (groups of
 // prompt_tokens and output_tokens), cost, wait, held, until, quota (a group with the keys of
 // files), by, status, problem, nearest, path, system, operation, took and error; of a decision
 // code, reason, never and cause; cause also of a cooldown; retry_after of a decision or a
-// provider's refusal; left_out of a sampled event. Durations are slog.Durations. These names are
-// stable.
+// provider's refusal; left_out of a sampled event. The names are stable.
 //
 // No record contains a key, a prompt or a reply. Of the error of a context that the program made
-// only the type is written, unless it is one of this package or of package context. The handler is
-// safe for concurrent use.
+// only the type is written, unless it is one of this package or of package context. It may be used
+// concurrently.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
 	every := cmp.Or(max(options.DenialsEvery, 0), denialsEvery)
 	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*notice.Storm)}
@@ -164,8 +161,7 @@ func (e *Event) errorText() string {
 // zero are left out, except for allowed.
 func (d Decision) LogValue() slog.Value { return notice.FieldsOf(d) }
 
-// LogValue returns the stats as a group of package slog, with the keys of JSON. Fields that are
-// zero are left out.
+// LogValue returns the stats as a group of package slog, as that of Decision does.
 func (s ModelStats) LogValue() slog.Value { return notice.FieldsOf(s) }
 
 // LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. It

@@ -22,18 +22,15 @@ type ProviderLimit struct {
 	Rounding     int           // the unit to which Remaining was rounded, such as 1000; zero or less is none
 }
 
-// ProviderLimits is a provider's report of the limits of a model, see [RateLimiter.Observe]. The
-// zero value reports nothing.
+// ProviderLimits is a provider's report of the limits of a model: see [RateLimiter.Observe].
 type ProviderLimits struct {
 	RPM, TPM, ITPM, OTPM ProviderLimit // of the minute
 	RPD, TPD             ProviderLimit // of the day
 
-	// SentAt is the time at which the answered call was sent; zero, or a time in the future, is
-	// now.
+	// SentAt is when the answered call was sent; zero, or a time in the future, is now.
 	SentAt time.Time
 	// Counted is what [RateLimiter.Stats] returned just after the call was charged, because an
-	// answer may report what was left when its call came. Zero is unknown; the limits in it do not
-	// matter.
+	// answer may report what was left when its call came. Zero is unknown.
 	Counted ModelStats
 	// UncountedRequests and Uncounted are the charges of calls that the provider may not have
 	// counted yet when it answered. A negative number is zero; more than was charged is the charge.
@@ -87,8 +84,7 @@ func (l *ProviderLimits) notCounted() state.Cost {
 // and of the reports on a model only ten and then two a second count.
 //
 // Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
-// ignored. MatchVersions and Aliases apply. Observe is cheap where it changes nothing: call it for
-// every answer.
+// ignored. MatchVersions and Aliases apply. It is cheap: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.teller != nil && rl.learns {
 		defer rl.teller.flush()
@@ -117,7 +113,7 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	rl.leaveLocked(now)
 }
 
-// ProviderRefusal is a refusal by the provider of a call that was sent: see
+// ProviderRefusal is a provider's refusal of a call that was sent: see
 // [RateLimiter.ObserveRefusal].
 type ProviderRefusal struct {
 	Model  string // the model of the call, as in Reserve
@@ -184,8 +180,7 @@ const timeoutProblem = "timeout"
 // thousandth. The zero value says that nothing is known: see RateLimiter.Estimate.
 type Estimate struct {
 	Answers int `json:"answers"` // how many answers were seen
-	// OutputTokens is the expected output: a quarter more than the largest of the last 32 to 64
-	// answers.
+	// OutputTokens is the expected output: 5/4 of the largest of the last 32 to 64 answers.
 	OutputTokens int `json:"output_tokens"`
 	// PromptPermille is how many tokens a prompt has for a thousand that its caller estimates: the
 	// mean of the first eight prompts, of which each later one replaces an eighth, and the mean
@@ -232,8 +227,7 @@ func (rl *RateLimiter) Estimate(model string) Estimate {
 	return Estimate{e.Answers, e.Output, e.Correction, e.ErrorP50, e.ErrorP95}
 }
 
-// Cause says in one word why a model is in a cooldown. The values are stable: programs may store
-// and compare them.
+// Cause says in one word why a model is in a cooldown. Programs may store and compare the values.
 type Cause string
 
 const (
@@ -248,8 +242,7 @@ const (
 // cooldown. Another cooldown never shortens one that ends later; Reset ends it. It follows the wall
 // clock, and Persist keeps it. Its cause is CauseCaller: see CooldownFor. A time in the past does
 // nothing, and one after April 11 of 2262, the last that int64 nanoseconds reach, counts as that.
-// At most Config.MaxModels models without a quota of their own have a cooldown at a time; further
-// ones are ignored.
+// At most Config.MaxModels models without a quota of their own have a cooldown at a time.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: state.CauseCaller})
 }

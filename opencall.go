@@ -120,14 +120,12 @@ func (t *teller) providerOfRLocked(name string) Provider {
 	return Provider(t.rl.loaded.ProviderOf(name, t.rl.engine.Catalog))
 }
 
-// providersRLocked returns a number, which is not 0, that is another one after each change of what
-// tells the provider of a model.
+// providersRLocked returns a number above 0 that changes with what tells the provider of a model.
 func (t *teller) providersRLocked() int {
 	return t.rl.engine.Catalog.Version() + t.rl.loaded.Providers() + 1
 }
 
-// endedLocked returns the event of a call that ends; nil where its admission was not told, or is on
-// its way.
+// endedLocked returns the event of a call that ends; nil where its admission was not told yet.
 func (t *teller) endedLocked(c *account.Call, how account.How, used tokens.Count, now account.Now) *telling {
 	told, is := c.Local.(*toldCall)
 	if !is {
@@ -156,8 +154,7 @@ func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how Even
 	return e
 }
 
-// reservedLocked returns the event of a request that was decided on: nil for a denial that is no
-// refusal yet.
+// reservedLocked returns the event of a decision; nil for a denial that is no refusal yet.
 func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, estimate tokens.Count) *telling {
 	switch {
 	case made != nil:
@@ -168,8 +165,7 @@ func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, esti
 	return t.askedLocked(EventRefused, by, d, d.Model, estimate, nil)
 }
 
-// askedLocked returns the event of a call that stands in line, that has waited, or that was
-// refused. d may be nil.
+// askedLocked returns the event of a call that waits, has waited or was refused. d may be nil.
 func (t *teller) askedLocked(kind EventKind, by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
 	e := by.makeLocked(t, kind)
 	if e == nil {
@@ -206,8 +202,7 @@ func (t *teller) nameRLocked(e *telling, model string) {
 	e.Provider = t.providerOfRLocked(e.Model)
 }
 
-// reservedLocked notes the outcome of requests that were decided on together, and returns the
-// events that tell of it.
+// reservedLocked notes what was decided on requests, and returns the events that tell of it.
 func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision, reqs []Request, now account.Now) (e *telling) {
 	switch {
 	case made != nil:

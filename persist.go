@@ -29,8 +29,7 @@ import (
 // limiter's last Load or Persist, day counts included; of two cooldowns of a model the later
 // stays. On a closed limiter it returns ErrClosed.
 //
-// With Config.Shared and Config.Store Persist and Load only check that everything is there, for as
-// long as a call may take.
+// With Config.Shared and Config.Store Persist and Load only return the error of that, if any.
 func (rl *RateLimiter) Persist() error {
 	if rl.shared != nil {
 		return rl.shared.persist("persist")
@@ -40,8 +39,7 @@ func (rl *RateLimiter) Persist() error {
 	return rl.storage.save(rl)
 }
 
-// storage is the state file of a limiter: a YAML file or a database. The methods are called
-// with mu held.
+// storage is the state file of a limiter, YAML or a database. Its methods are called with mu held.
 type storage struct {
 	mu      sync.Mutex // one Persist, Load or Close at a time; taken before RateLimiter.mu
 	path    string     // the YAML file; empty with SQLite
@@ -81,8 +79,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 // not persisted are gone. Quotas that the program set and the account's limits win over the file,
 // and the file over default profiles, except for profiles' quotas that an earlier run has left
 // there. Of a model's cooldowns in memory and in the file, the later wins; what ObserveAnswer has
-// learned is put together. A missing file changes nothing and is not an error. Waiters are served
-// at once.
+// learned is put together. A missing file changes nothing. Waiters are served at once.
 //
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
 // field and its value; for a limit that is not an integer of zero or more, and for an unknown zone,
@@ -119,8 +116,7 @@ func (s *storage) load(rl *RateLimiter) error {
 
 // AutoPersist says when the limiter writes its state file by itself. The zero value is off.
 type AutoPersist struct {
-	// Delay is the time from the last change to the write. Zero turns AutoPersist off, whatever
-	// MaxWait is; it must not be negative.
+	// Delay is the time from the last change to the write. Zero turns AutoPersist off.
 	Delay time.Duration `yaml:"delay,omitempty"`
 	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
 	// ten times Delay; otherwise it must be at least Delay.
@@ -202,8 +198,7 @@ func (s *saving) walkOnce(visit func(a *account.Account, now account.Now)) (is *
 	return is, first >= 0 && first != rl.stateVersion
 }
 
-// catalog copies what a file is to have of names, and returns which of the quotas neither the
-// program nor the account said.
+// catalog copies what a file is to have of names, and returns which quotas were supplied.
 func (s *saving) catalog() (f catalog.File, supplied map[string]bool) {
 	s.rl.mu.RLock()
 	f, supplied = s.rl.engine.Catalog.Stored()

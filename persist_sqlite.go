@@ -76,8 +76,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	return err
 }
 
-// compareAll finds the models that differ, and returns what is beside their usage. One that is
-// reset meanwhile may be met twice.
+// compareAll finds the models that differ, some twice, and returns what is beside their usage.
 func (s *sqliteStore) compareAll(save *saving) *state.Snapshot {
 	rl := save.rl
 	begin := func() {

@@ -62,8 +62,7 @@ func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 	return Pool{Models: is.Members, Quota: ModelQuota(is.Quota)}, true
 }
 
-// PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it
-// is zero.
+// PoolStats returns the usage of a pool without expired charges; zero for an unknown pool.
 func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	counted := state.PoolName(name)
 	rl.shared.freshen()

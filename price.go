@@ -13,8 +13,7 @@ import (
 )
 
 // UnpricedPolicy says what happens to a call of a model without a price (Config.Prices, SetPrice)
-// where the quota of the model, or of one of its pools, limits spend. The zero value is
-// UnpricedDeny.
+// where its quota, or that of one of its pools, limits spend. Zero is UnpricedDeny.
 type UnpricedPolicy int
 
 // The policies.
@@ -52,8 +51,8 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 		}
 		rl.pricing.Set(model, price)
 		if rl.shared != nil {
-			number := func(w *waiter) int64 { return rl.shared.waiting[w] }
-			for _, w := range slices.SortedFunc(maps.Keys(rl.shared.waiting), func(a, b *waiter) int { return cmp.Compare(number(a), number(b)) }) {
+			waiting := rl.shared.waiting
+			for _, w := range slices.SortedFunc(maps.Keys(waiting), func(a, b *waiter) int { return cmp.Compare(waiting[a], waiting[b]) }) {
 				rl.shared.repriceLocked(w, false)
 			}
 			return false
@@ -70,8 +69,7 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	return nil
 }
 
-// PriceOf returns the price by which calls of a model are counted: see Config.Prices. ok is false
-// where the model has none.
+// PriceOf returns the price by which calls of a model are counted: see Config.Prices.
 func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

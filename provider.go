@@ -29,16 +29,15 @@ const (
 	ProviderVertex     Provider = "vertex"     // Vertex AI of Google Cloud
 	ProviderCerebras   Provider = "cerebras"   // Cerebras Inference
 	ProviderOpenRouter Provider = "openrouter" // OpenRouter, which limits its free models
-	// ProviderLocal stands for inference on your own hardware (Ollama, MLX, llama.cpp). It has no
-	// default quotas.
+	// ProviderLocal is inference on your own hardware (Ollama, MLX, llama.cpp), without quotas.
 	ProviderLocal Provider = "local"
 )
 
 // ProviderProfile is a provider with the quotas of its models at one tier.
 type ProviderProfile struct {
 	Provider Provider
-	// Models are the quotas by the name of the model. A name with "*" is a pattern, in which "*"
-	// stands for any run of bytes.
+	// Models are the quotas by name; with "*" it is a pattern, in which that stands for any run of
+	// bytes.
 	Models map[string]ModelQuota
 
 	Tier string // one of Tiers, "" for a provider without any
@@ -77,8 +76,8 @@ func Profile(provider Provider, tier string) (ProviderProfile, error) {
 }
 
 // Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
-// called them before follow in the same order. It returns nil where none are known. Tiers is safe
-// for concurrent use.
+// called them before follow in the same order. It returns nil where none are known. It is safe for
+// concurrent use.
 func Tiers(provider Provider) []string {
 	p := profile.Builtin().Provider(string(provider))
 	if p == nil || len(p.Tiers) == 0 {

@@ -58,8 +58,8 @@ type ModelQuota struct {
 
 	// MaxSpendPerDay and MaxSpendPerMonth limit what calls cost, by Config.Prices. The day is that
 	// of DayZone, without which it is 24 hours from its first spend. The month is the calendar
-	// month in DayZone, without which it is that in UTC. In files and in JSON they are texts, such
-	// as $12.50.
+	// month in DayZone, without which it is that in UTC. In files and JSON they are texts like
+	// $12.50.
 	//
 	// A call is admitted if the most that it can cost fits: all of its input at the highest price
 	// of input, and the output tokens of its request. What it did cost replaces that when it is
@@ -94,8 +94,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	rl.say(byProgram, engine.SetQuota{Counted: model, Quota: state.Quota(quota)}, quota.DayZone)
 }
 
-// say has a setting of quotas take effect. by is what Config.Events is told of who says it; zones
-// are those of the quotas.
+// say has a setting of quotas take effect. by is Event.By; zones are those of the quotas.
 func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
 	rl.change(func(now account.Now) (saves bool) {
 		rl.adoptQuotasLocked(now)
@@ -104,8 +103,7 @@ func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
 	})
 }
 
-// change has a change take effect that does with the lock held: it is saved, if do says so, sent to
-// other processes, and told.
+// change has what do changes take effect: it is saved, if do says so, sent to the others, and told.
 func (rl *RateLimiter) change(do func(now account.Now) (saves bool)) {
 	defer rl.teller.flush()
 	defer rl.shared.send()
@@ -200,8 +198,7 @@ func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
 // removing "models/", "publishers/…/models/" and one leading "provider/"; then for the longest
 // pattern that covers model, in which "*" stands for any run of bytes; then for the quota named
 // "*". Config.Aliases apply before. The methods of the limiter resolve names in the same way. A
-// quota that is all zero is returned as well, although it limits nothing. Limits of a pool are not
-// looked at.
+// quota that is all zero is returned as well, those of pools are not.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()

@@ -74,8 +74,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// UsageStats is the usage of a model: the charges of the last minute and the count of the day.
-// The zero value is an unused model.
+// UsageStats is the usage of a model: the charges of the last minute and the count of the day. The
+// zero value is an unused model.
 //
 // The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave;
 // a slice read from here is valid until the next call on the limiter. To keep it, or to put it
@@ -96,8 +96,7 @@ type TokenEntry struct {
 	Time  time.Time `yaml:"time"`  // when the request was recorded
 	Count int       `yaml:"count"` // prompt and output tokens together
 
-	// Input is the number of prompt tokens in Count; the rest is output. It is clamped between 0
-	// and Count.
+	// Input is the prompt tokens in Count, clamped between 0 and that; the rest is output.
 	Input int `yaml:"input,omitempty"`
 }
 
@@ -192,15 +191,13 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	return rl.Decide(model, estimatedTokens).Allowed
 }
 
-// RecordUsage charges one request and its tokens to model, as of now. Negative token counts count
-// as zero, and sums stop at the largest int. Models without a quota are recorded too, up to
-// Config.MaxModels.
+// RecordUsage charges one request and its tokens to model, as of now. Negative counts are zero, and
+// sums stop at the largest int. At most Config.MaxModels models without a quota are recorded.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
-// RecordSpend is RecordUsage for a call whose cost depends on more than its prompt and output, as
-// CommitUsage is Commit.
+// RecordSpend is to RecordUsage what CommitUsage is to Commit.
 func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
 	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
@@ -262,8 +259,7 @@ func (rl *RateLimiter) Reset(model string) {
 //
 // Close waits for a write that is under way. SQLite waits up to five seconds for each lock of
 // another program, and a shared database up to three. Close may be called more than once, also from
-// Config.OnError. With YAML the next call writes later changes, and those that the last one could
-// not.
+// Config.OnError. With YAML the next call writes what has not been written yet.
 func (rl *RateLimiter) Close() error {
 	rl.mu.Lock()
 	if !rl.closed {

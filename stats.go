@@ -36,8 +36,7 @@ type ModelStats struct {
 
 	// What others have used of the account, as far as it still counts: in the minute requests,
 	// tokens, input and output tokens; in the day requests and tokens. Observe finds it in the
-	// reports of the provider. It uses up the limits as RPM, TPM and the others do, which do not
-	// contain it.
+	// reports of the provider. It uses up the limits beside RPM, TPM and the others.
 	ExternalRPM  int `json:"external_rpm,omitempty"`
 	ExternalTPM  int `json:"external_tpm,omitempty"`
 	ExternalITPM int `json:"external_itpm,omitempty"`
@@ -67,8 +66,7 @@ func (s *ModelStats) used() [state.InFlight]int {
 	}
 }
 
-// Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
-// zero.
+// Stats returns the usage of model without expired charges; zero for an unknown model.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	rl.shared.freshen()
 	var t engine.Target
@@ -165,15 +163,13 @@ type AuditEntry struct {
 	Estimated AuditSum `json:"estimated"` // those that Commit and CommitUsage settled, at their estimates
 	Settled   AuditSum `json:"settled"`   // the same, at what they used
 	Released  AuditSum `json:"released"`  // those that Cancel gave back
-	// Expired are those that Config.HoldTTL or, where calls in flight are limited, the garbage
-	// collector has ended. They stay charged.
+	// Expired are those that Config.HoldTTL or the garbage collector has ended. They stay charged.
 	Expired  AuditSum `json:"expired"`
 	Open     AuditSum `json:"open"`     // the rest
 	Recorded AuditSum `json:"recorded"` // RecordUsage and RecordSpend, which reserve nothing
 }
 
-// AuditSum is a number of calls, and the sums of their tokens and money. Each stops at the largest
-// number of its type.
+// AuditSum is a number of calls, their tokens and money. Each stops at its type's largest number.
 type AuditSum struct {
 	Calls        int          `json:"calls"`
 	InputTokens  int          `json:"input_tokens"`

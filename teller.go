@@ -132,8 +132,7 @@ func (t *teller) begin() {
 	}
 }
 
-// newTelling returns an event that is to be told; nil where it did not begin, because the limiter
-// is closed.
+// newTelling returns an event that is to be told; nil where it did not begin.
 func newTelling(ctx context.Context, kind EventKind, begun bool) *telling {
 	if !begun {
 		return nil
@@ -153,8 +152,7 @@ func (t *teller) tell(e *telling) {
 	}
 }
 
-// tellAndWatch tells of a reservation, and then has it watched, also if a handler ends the
-// goroutine.
+// tellAndWatch tells of a reservation, and has it watched, also if a handler ends the goroutine.
 func (t *teller) tellAndWatch(e *telling, made *Reservation) {
 	defer made.watch()
 	t.tell(e)

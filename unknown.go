@@ -12,8 +12,7 @@ import (
 )
 
 // UnknownPolicy says what happens to a call of a model for which no quota stands: neither one of
-// its own, nor a pattern, nor "*". A quota that is all zero is a quota. The zero value is
-// UnknownAllow.
+// its own, nor a pattern, nor "*". A zero quota is one. The zero value is UnknownAllow.
 type UnknownPolicy int
 
 // The policies.
