@@ -19,25 +19,22 @@ type Class struct {
 	Weight int `yaml:"weight,omitempty" json:"weight,omitempty"`
 	// ReservePercent is the share of each limit, rounded down, that calls of other classes leave
 	// free for this one while it is active: while it has calls that wait, or had one in the last
-	// minute that asked for a reservation. (Decide and CanSend do not ask for one.) When it is not
-	// active, the others have all of the limit. A call that is too large for what the reserve
-	// leaves may use the reserve, and so may the next waiter of a class that reserves have kept out
-	// for a minute, except of limits of the day. The shares of all classes add up to 100 at most.
-	// Limits of spend have no reserve, nor has the class "". Zero is none.
+	// minute that asked for a reservation. A call that is too large for what the reserve leaves may
+	// use the reserve, and so may the next waiter of a class that reserves have kept out for a
+	// minute, except of limits of the day. The shares of all classes add up to 100 at most. Limits
+	// of spend have no reserve, nor has the class "". Zero is none.
 	ReservePercent int `yaml:"reserve_percent,omitempty" json:"reserve_percent,omitempty"`
 	// MaxQueue bounds the waiters of the class per model; further callers of it get ErrQueueFull.
 	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty" json:"max_queue,omitempty"`
 	// Ahead lets waiters of the class go before those of all classes that do not have it, whatever
-	// the weights. Nobody waits for ever: while others wait, every tenth service is theirs, so the
-	// n-th of them waits for at most 9·n services of classes ahead.
+	// the weights. While others wait, every tenth service is theirs.
 	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
 }
 
 // SetClasses replaces all classes: see Config.Classes. With Config.Shared and Config.Store it does
-// so for all processes, and the last one said holds. Classes with a field out of range, which the
-// constructor refuses, change nothing and are reported to Config.OnError. Waiters are put in order
-// anew.
+// so for all processes, and the last one said holds. Classes with a field out of range change
+// nothing and are reported to Config.OnError. Waiters are put in order anew.
 func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 	if err := state.ValidateClasses(storedClasses(classes)); err != nil {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
@@ -117,8 +114,7 @@ type classKey struct{}
 type flowKey struct{}
 
 // WithClass returns a context that gives a class, a name in Config.Classes, to the calls whose
-// Request names none. All methods with a context read it, as does llmhttp.Transport. "" is no
-// class.
+// Request names none. All methods with a context read it, as does llmhttp.Transport.
 func WithClass(ctx context.Context, class string) context.Context {
 	return context.WithValue(ctx, classKey{}, class)
 }

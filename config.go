@@ -43,8 +43,7 @@ type Config struct {
 	// profiles, also for AddProvider. It is an error to name the tier of another provider.
 	Tiers map[Provider]string `yaml:"tiers,omitempty"`
 	// Unknown says what happens to a model for which no quota stands (UnknownAllow if zero), and to
-	// a call that nothing counts (EventUncounted). Either way OnError gets an *UnknownModelError
-	// for each model, once a day.
+	// a call that nothing counts (EventUncounted). OnError gets an *UnknownModelError either way.
 	Unknown UnknownPolicy `yaml:"unknown,omitempty"`
 	// Margin is how much longer than a minute every charge counts, because a provider counts a call
 	// only when it arrives; 250 ms covers most. At most 24 hours.
@@ -73,8 +72,8 @@ type Config struct {
 	// of the machine, that open it with Shared. Every admission, settlement, cooldown, reset and
 	// change of a quota is written there before the call returns, and the others see it. State then
 	// shows what all have, and must only be read. AutoPersist does nothing. The constructor loads
-	// the file. Quotas that programs have said there win over profiles. Those of Config.Quotas are
-	// written to it, and apply until another process sets others.
+	// the file. Quotas that programs have said there win over profiles; those of Quotas are said
+	// there.
 	//
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
@@ -139,9 +138,8 @@ type Config struct {
 
 // Store makes limiters on many machines one: those whose stores lead to the same place decide as
 // one limiter would that did all of it. Module redisstore has one for Redis and Valkey. Only
-// modules of this library can implement it, because its method speaks of an internal package. A
-// Store starts nothing before a limiter opens it. It may serve several limiters, and is safe for
-// concurrent use. Closing a limiter ends that limiter's part.
+// modules of this library can implement it. A Store starts nothing before a limiter opens it. It
+// may serve several limiters, and is safe for concurrent use.
 type Store = store.Store
 
 // New returns a limiter with the quotas of Gemini that keeps its state in the default YAML file.
@@ -198,11 +196,11 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 // Backend and FilePath of cfg are ignored. The state is loaded only with Config.AutoPersist or
 // Config.Shared: see [RateLimiter.Load]. Close the limiter when it is no longer needed.
 //
-// It fails like [NewWithConfig], when the database cannot be opened, and with ErrCorruptState
-// when the file is damaged, of another program, or of a newer version of this one; such a file is
-// left as it is. With Config.Shared it also fails where locks do not work or the file belongs to
-// another user; a damaged file is renamed and reported to OnError. In a program built with the
-// tag nosqlite it fails with ErrNoSQLite.
+// It fails like [NewWithConfig], when the database cannot be opened, and with ErrCorruptState when
+// the file is damaged, of another program, or of a newer version of this one; such a file is left
+// as it is. With Config.Shared it also fails where locks do not work or the file belongs to another
+// user; a damaged file is renamed and reported to OnError. With the tag nosqlite it fails with
+// ErrNoSQLite.
 func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	switch {
 	case cfg.Store != nil:
@@ -317,8 +315,7 @@ func inField(name string, err error) error {
 // An unknown key, or a value of another type, such as a duration without a unit, is an error that
 // names the key and its line. A value out of range is one that names the field and the value; a
 // quota's wraps ErrInvalidQuota, an unknown provider's ErrUnknownProvider. More than 1 MiB, a
-// second document, anchors, aliases and duplicate keys are errors, too. With an error the Config is
-// zero.
+// second document, anchors, aliases and duplicate keys are errors, too.
 func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
 	err := yamlfile.DecodeConfig(r, &cfg)

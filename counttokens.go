@@ -23,8 +23,7 @@ type TokenCounter struct {
 
 // OpenAITokenCounter counts the input tokens of OpenAI's models with POST
 // /v1/responses/input_tokens, or with a compatible server
-// (https://developers.openai.com/api/docs/guides/token-counting, read 2026-11-22). The zero value
-// asks OpenAI without a key.
+// (https://developers.openai.com/api/docs/guides/token-counting, read 2026-11-22).
 type OpenAITokenCounter struct {
 	// BaseURL is the address in front of /v1, or ends in it, without query. Empty means OpenAI's.
 	BaseURL string
@@ -34,8 +33,7 @@ type OpenAITokenCounter struct {
 
 // AnthropicTokenCounter counts the input tokens of Anthropic's models with POST
 // /v1/messages/count_tokens (https://platform.claude.com/docs/en/api/messages/count_tokens, read
-// 2026-11-22), or with a compatible server. Anthropic limits these calls apart from others. The
-// zero value asks Anthropic without a key.
+// 2026-11-22), or with a compatible server. Anthropic limits these calls apart from others.
 type AnthropicTokenCounter struct {
 	// BaseURL is the address in front of /v1, or ends in it, without query. Empty means
 	// Anthropic's.
@@ -44,8 +42,7 @@ type AnthropicTokenCounter struct {
 	Client  *http.Client // as in TokenCounter
 }
 
-// CountTokens asks the Gemini API how many tokens text has for model. It is
-// [TokenCounter.CountTokens] with only a key.
+// CountTokens is [TokenCounter.CountTokens] with only a key.
 func CountTokens(ctx context.Context, apiKey, model, text string) (int, error) {
 	return TokenCounter{APIKey: apiKey}.CountTokens(ctx, model, text)
 }

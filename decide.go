@@ -25,7 +25,7 @@ const (
 	DecisionInvalidQuota  DecisionCode = "invalid_quota"  // denied, because the quota has a field out of range
 	// DecisionTooManyModels: denied, because Config.MaxModels models without a quota of their own
 	// are in use, so that there is no room for another one under the quota "*". RetryAfter is until
-	// the first place may open; a call that needs several asks again then.
+	// the first place may open.
 	DecisionTooManyModels DecisionCode = "too_many_models"
 	DecisionQueued        DecisionCode = "queued"   // denied, because others wait for the model, or for one of its pools, and come first
 	DecisionCooldown      DecisionCode = "cooldown" // denied until the cooldown ends; Decision.Cause says why there is one
@@ -83,8 +83,7 @@ type Decision struct {
 	Pool string `json:"pool,omitempty"`
 }
 
-// MarshalJSON returns an object with the fields of the decision. RetryAfter is a text, such as
-// "1.5s", and is left out where it is zero.
+// MarshalJSON shows RetryAfter as a text, such as "1.5s", and leaves it out where it is zero.
 func (d Decision) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(d) }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
@@ -111,14 +110,13 @@ type Request struct {
 	PromptTokens int    // input tokens
 	OutputTokens int    // the maximum or the expected size of the answer
 	// BilledOutput is the most output tokens that the provider may bill, where that is more than
-	// OutputTokens. It counts to limits of spend alone. It is for a cap that is far above the
-	// expected size, and for providers that bill output and do not limit it. Zero means
-	// OutputTokens.
+	// OutputTokens. It counts to limits of spend alone. It is for a cap far above the expected
+	// size, and for providers that do not limit output. Zero means OutputTokens.
 	BilledOutput int
 
-	// Class is the name of the call's class in Config.Classes. Empty takes the class of
-	// [WithClass]; a name that is not in Config.Classes is the class "". Of several requests in one
-	// call, the first class named is that of all of them.
+	// Class is the name of the call's class in Config.Classes. Empty takes that of [WithClass]; a
+	// name that is not there is the class "". The first class named is that of all requests in one
+	// call.
 	Class string
 	// Flow names the tenant, user or session of the call: the flows of a class take turns while
 	// they wait. Empty takes the flow of [WithFlow]; calls without either are of one flow.

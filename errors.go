@@ -15,8 +15,7 @@ var (
 	// ErrInvalidTokens is returned by Acquire and all that wait like it for a negative estimate.
 	ErrInvalidTokens = errors.New("invalid tokens")
 	// ErrInvalidQuota is returned by constructors, Load and MigrateYAMLToSQLite for an invalid
-	// quota, in a file also for a limit that is no integer. It names the model or pool, field and
-	// value.
+	// quota, in a file also for a limit that is no integer. It names the field and value.
 	ErrInvalidQuota = state.ErrInvalidQuota
 	// ErrNeverFits is what a LimitError unwraps to when waiting does not help: the request is
 	// larger than the quota itself, the quota is invalid, or spend is limited and the model has no

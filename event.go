@@ -31,13 +31,12 @@ type EventHandler interface {
 // EventKind is the type of an [Event]. The values are stable: programs may store and compare them.
 type EventKind string
 
-// The events of a call. At any moment at which no call of a method is under way, the number of
-// EventAdmitted less those of EventSettled, EventReleased and EventExpired is the number of
-// reservations that this limiter has open.
+// The events of a call. While no method is under way, EventAdmitted less EventSettled,
+// EventReleased and EventExpired is the number of open reservations of this limiter.
 const (
 	// EventQueued reports that a call stands in line, in Acquire, AcquireAll, Do or
-	// WaitForCapacity. Decision says what it waits for, and Estimated is set. EventAdmitted,
-	// EventPassed or EventRefused follows.
+	// WaitForCapacity. Decision and Estimated are set. EventAdmitted, EventPassed or EventRefused
+	// follows.
 	EventQueued EventKind = "queued"
 	// EventAdmitted reports that a reservation was made; of several that were made together there
 	// is one for each, with the same ID. Estimated and Wait are set, after a wait Decision, too.

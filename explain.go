@@ -22,8 +22,7 @@ type Explanation struct {
 	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*" or a pattern; empty for none
 	// Origin is where the quota comes from: "program"; "shared", if the program of some process set
 	// it in the shared database; "account", if SetAccountQuotas said it; "given" by a profile or a
-	// file; or "learned", if reports of the provider have corrected it. Limits tell of each by
-	// itself.
+	// file; or "learned", if reports of the provider have corrected it.
 	Origin string    `json:"origin,omitempty"`
 	At     time.Time `json:"at"` // the moment
 	// Provider is the provider of the model, as far as a profile tells: that of the quota, another
@@ -141,8 +140,7 @@ type Refused struct {
 	RetryAfter time.Duration `json:"retry_after,omitempty"` // zero where no time tells, or waiting does not help; JSON shows it as a text
 }
 
-// MarshalJSON returns an object with the fields of the explanation. OldestOpen is a text, such as
-// "42s", and is left out where it is zero.
+// MarshalJSON shows OldestOpen as a text, such as "42s", and leaves it out where it is zero.
 func (e Explanation) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(e) }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
@@ -150,15 +148,13 @@ func (e *Explanation) UnmarshalJSON(data []byte) (err error) {
 	return clock.DecodeStruct(data, "explanation", e)
 }
 
-// MarshalJSON returns an object with the fields of the waiter. Waited is a text, such as "1.5s",
-// and is left out where it is zero.
+// MarshalJSON shows Waited as a text, such as "1.5s", and leaves it out where it is zero.
 func (w Waiter) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(w) }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
 func (w *Waiter) UnmarshalJSON(data []byte) (err error) { return clock.DecodeStruct(data, "waiter", w) }
 
-// MarshalJSON returns an object with the fields of the refusal. RetryAfter is a text, such as
-// "1.5s", and is left out where it is zero.
+// MarshalJSON shows RetryAfter as a text, and leaves it out where it is zero.
 func (r Refused) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(r) }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
@@ -168,8 +164,8 @@ func (r *Refused) UnmarshalJSON(data []byte) (err error) {
 
 // Explain returns why model waits now, or that it does not: its quota and where that comes from,
 // what is used of each limit, the calls in flight, the line, a cooldown with its cause, and the
-// next room. It charges nothing. With Config.Shared it tells of all processes. Explain is for the
-// eyes of people and costs several times a Decide.
+// next room. It charges nothing. With Config.Shared it tells of all processes. It costs several
+// times a Decide.
 func (rl *RateLimiter) Explain(model string) Explanation {
 	e := Explanation{Model: model}
 	if err := rl.Err(); err != nil {
@@ -236,8 +232,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 }
 
 // ExplainPool returns the state of a pool: its limits with what is used of them, its budgets, the
-// calls in flight and those that wait. It charges nothing, and costs as much as Explain. With
-// Config.Shared it tells of all processes.
+// calls in flight and those that wait. It charges nothing, and costs as much as Explain.
 func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()

@@ -29,8 +29,7 @@ type LogOptions struct {
 const denialsEvery = 100
 
 // LogEvents returns a handler for Config.Events that writes each event to a logger, with its
-// context, so that a handler of package slog may add the trace of the call. A nil logger is
-// slog.Default(), as it is at each event.
+// context. A nil logger is slog.Default(), as it is at each event.
 //
 // The levels are: error for EventStoreDown; warning for EventRefused, EventExpired,
 // EventCooldownBegan, EventProviderRefused, EventUnknownModel and EventUncounted; info for
@@ -45,7 +44,7 @@ const denialsEvery = 100
 // provider's refusal; left_out of a sampled event. The names are stable.
 //
 // No record contains a key, a prompt or a reply. Of the error of a context that the program made
-// only the type is written, unless it is one of this package or of package context. It may be used
+// only the type is written, unless it is of this package or package context. It may be used
 // concurrently.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
 	every := cmp.Or(max(options.DenialsEvery, 0), denialsEvery)
@@ -164,9 +163,8 @@ func (d Decision) LogValue() slog.Value { return notice.FieldsOf(d) }
 // LogValue returns the stats as a group of package slog, as that of Decision does.
 func (s ModelStats) LogValue() slog.Value { return notice.FieldsOf(s) }
 
-// LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. It
-// copies what it shows, so the group may be kept; a handler that resolves it later needs a copy of
-// the event, and of its Decision and Quota.
+// LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. The
+// group may be kept; who resolves the event later needs a copy, also of Decision and Quota.
 func (e Event) LogValue() slog.Value {
 	var a notice.Attrs
 	e.attributes(&a)

@@ -120,8 +120,8 @@ type ProviderRefusal struct {
 	Status int    // the HTTP status of the refusal; zero where it is not known
 	// Problem is "rate_limited" for a limit that refills soon, "daily_quota" for a used-up quota of
 	// the day, "exhausted" for used-up money or a used-up plan, and "overloaded" for an overloaded
-	// provider. "timeout" is for a call without an answer: it was not refused, so Config.Events is
-	// not told. Anything else counts as "other".
+	// provider. "timeout" is for a call without an answer, of which Config.Events is not told. Else
+	// it is "other".
 	Problem    string
 	RetryAfter time.Duration // the time that the provider asks to wait; zero or less for none
 	// SentAt is the time at which the call was sent: a call that was sent before a limit was last
@@ -204,7 +204,7 @@ func (e Estimate) Correct(promptTokens int) int {
 // nothing: see Commit. What was learned is saved with the state. With Config.Shared and
 // Config.Store it is of this limiter alone, and ends with it. Reset keeps it. At most
 // Config.MaxModels models are known; a new one takes the place of the one that answered least
-// recently. A Transport of package llmhttp calls it for each answer.
+// recently. An llmhttp.Transport calls it.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -249,9 +249,8 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 
 // CooldownFor is Cooldown for d from now, with the cause that Decision.Cause then tells. Of two
 // cooldowns of a model the one that ends later counts, with its cause; of two that end at the same
-// time the first. Persist keeps the cause, and Config.Shared shares it. The cause may be one of the
-// program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any other counts as CauseCaller. A duration of
-// zero or less does nothing.
+// time the first. The cause may be one of the program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any
+// other counts as CauseCaller. A duration of zero or less does nothing.
 func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 	if d > 0 {
 		until := time.Now().Round(0).Add(d)

@@ -18,8 +18,7 @@ import (
 
 // Persist writes quotas, usage, cooldowns and what ObserveAnswer has learned to the state file. It
 // holds up other calls only while it notes the state, and with very many models lets them in
-// between. Concurrent calls take turns. It leaves out invalid quotas, because no Load would accept
-// them, and expired cooldowns.
+// between. It leaves out invalid quotas, which no Load would accept, and expired cooldowns.
 //
 // With YAML it replaces the whole file: a crash leaves the old or the new one. It overwrites the
 // changes of other processes. A file that Load could not read is first moved aside, to its name
@@ -166,8 +165,8 @@ type saving struct {
 
 // walk visits what a file is to have of all models: it returns what is beside their usage, and
 // visits that, once begin was called. It does so once more if all models were reset meanwhile: the
-// file must have everything from before the reset or nothing. With few models that cannot happen.
-// While storage.mu is held, no Load replaces the usage.
+// file must have everything from before the reset or nothing. While storage.mu is held, no Load
+// replaces the usage.
 func (s *saving) walk(begin func(), visit func(a *account.Account, now account.Now)) (is *state.Snapshot) {
 	for range 2 {
 		begin()

@@ -41,8 +41,8 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 // earlier run of it said and a file holds. A pool of that name of a provider's profile comes back;
 // any other is none any more, and what was charged to it is forgotten, but for money: a pool of
 // that name which SetPool makes in the same month has spent it. Calls that are open stay charged to
-// their models. A Load does not bring the pool back. With Config.Shared or Config.Store it is taken
-// back for all processes. Waiters are served at once.
+// their models. A Load does not bring it back. With Config.Shared or Config.Store this is for all
+// processes. Waiters are served at once.
 func (rl *RateLimiter) RemovePool(name string) {
 	rl.say(byProgram, engine.RemovePool{Counted: state.PoolName(name)})
 }

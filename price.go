@@ -37,10 +37,9 @@ func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
 
 // SetPrice sets the price of a model, as an entry of Config.Prices does: see there for names and
 // patterns. The zero price is that of a free model. Calls that are open keep the amount that they
-// have reserved, and are settled at the new price. Prices are of this limiter alone. They are
-// neither saved nor shared: the cost of each call is. Calls of this limiter that wait ask at the
-// new price, and are served or refused at once. A negative price is an error that wraps
-// money.ErrInvalidPrice, and changes nothing.
+// have reserved, and are settled at the new price. Prices are neither saved nor shared: the cost of
+// each call is. Calls of this limiter that wait ask at the new price, and are served or refused at
+// once. A negative price is an error that wraps money.ErrInvalidPrice, and changes nothing.
 func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	if err := catalog.ValidatePrice(model, price); err != nil {
 		return fmt.Errorf("set price: %w", err)

@@ -55,18 +55,17 @@ type ProfileSource struct {
 	ReadOn   time.Time // midnight UTC of the day it was read
 	Counting []string  // how the provider counts what the quota limits
 
-	// Confidence is "published" for a figure of the provider's own page, "measured" for one of
-	// its refusals, "second-hand" for one that others read there, and "source document" for those
-	// that DefaultProfiles has always had.
+	// Confidence is "published" for a figure of the provider's own page, "measured" for one of its
+	// refusals, "second-hand" for one that others read there, and "source document" for the oldest
+	// ones.
 	Confidence string
 }
 
 // Profile returns what a provider allows at one of its Tiers. The tier "" is the lowest paid one; a
 // model for which it has no figure then has that of the lowest paid tier by the names that the
 // provider used before, if there is one. Upper and lower case are the same, and "Tier 1" is "1". A
-// provider without known figures has a profile without models. The profile is a copy, which the
-// caller may change. An error wraps ErrUnknownProvider, or it names the tier and those that exist.
-// Profile is safe for concurrent use.
+// provider without known figures has a profile without models. The caller may change it. An error
+// wraps ErrUnknownProvider, or names the tiers that exist. Profile is safe for concurrent use.
 func Profile(provider Provider, tier string) (ProviderProfile, error) {
 	is, err := profile.Builtin().At(string(provider), tier)
 	if err != nil {
@@ -76,8 +75,8 @@ func Profile(provider Provider, tier string) (ProviderProfile, error) {
 }
 
 // Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
-// called them before follow in the same order. It returns nil where none are known. It is safe for
-// concurrent use.
+// called them before follow in the same order. It returns nil where none are known. Tiers is safe
+// for concurrent use.
 func Tiers(provider Provider) []string {
 	p := profile.Builtin().Provider(string(provider))
 	if p == nil || len(p.Tiers) == 0 {
@@ -125,8 +124,7 @@ func makeProfile(is *profile.Chosen) ProviderProfile {
 
 // StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that
 // is older than 90 days. It comes once a process for each provider; [RateLimiter.Health] has it for
-// each model. Set your account's own limits to be rid of it, by Config.Quotas or SetAccountQuotas;
-// see package accountlimits.
+// each model. Set your account's own limits to be rid of it: see package accountlimits.
 type StaleProfileError struct {
 	Provider Provider
 	Model    string    // the model, as it is counted
@@ -154,8 +152,8 @@ func (rl *RateLimiter) addProfileLocked(p *profile.Chosen, now account.Now) {
 var toldStale sync.Map
 
 // checkAgeRLocked reports a model that is decided on by an old quota of a profile. Methods call it
-// where the model has no usage yet, or something had to be brought in order: so each model comes to
-// it at its first use, and every now and then.
+// where the model has no usage yet, or something had to be brought in order: so at the first use,
+// and now and then.
 func (rl *RateLimiter) checkAgeRLocked(counted string) {
 	if rl.reporter == nil || !rl.loaded.HasQuotas() {
 		return

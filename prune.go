@@ -10,8 +10,8 @@ import (
 )
 
 // BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
-// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
-// most. An interval of zero or less does nothing.
+// unused models do not hold memory. It holds up others for about a millisecond at a time. An
+// interval of zero or less does nothing.
 //
 // The returned function, which may be called more than once, stops it, and returns when no prune
 // runs any more. Close stops it as well.

@@ -45,10 +45,10 @@ type ModelQuota struct {
 	// AdaptiveFloorRPM and AdaptiveCeilingRPM are for a provider that does not say how many
 	// requests it allows: the limiter finds a rate between them, in requests per minute, by the
 	// refusals that ObserveRefusal reports. It begins at twice the floor, and the rate loses half
-	// of its distance to the floor in each hour without requests. Requests start evenly spaced;
-	// one that starts late, as timers are, may be followed up to 5 ms early. Where only one of the
-	// two is set, the floor is 1 and the ceiling 1,000,000. The other limits hold beside what is
-	// found. Package adaptive says how a rate is found.
+	// of its distance to the floor in each hour without requests. Requests start evenly spaced, up
+	// to 5 ms early after a late one. Where only one of the two is set, the floor is 1 and the
+	// ceiling 1,000,000. The other limits hold beside what is found. Package adaptive says how a
+	// rate is found.
 	AdaptiveFloorRPM   int `yaml:"adaptive_floor_rpm,omitempty" json:"adaptive_floor_rpm,omitempty"`
 	AdaptiveCeilingRPM int `yaml:"adaptive_ceiling_rpm,omitempty" json:"adaptive_ceiling_rpm,omitempty"`
 	// AdaptiveFloorInFlight and AdaptiveCeilingInFlight are the same for concurrent calls, which
@@ -58,14 +58,12 @@ type ModelQuota struct {
 
 	// MaxSpendPerDay and MaxSpendPerMonth limit what calls cost, by Config.Prices. The day is that
 	// of DayZone, without which it is 24 hours from its first spend. The month is the calendar
-	// month in DayZone, without which it is that in UTC. In files and JSON they are texts like
-	// $12.50.
+	// month in DayZone, without which it is that in UTC. In files they are like $12.50.
 	//
 	// A call is admitted if the most that it can cost fits: all of its input at the highest price
 	// of input, and the output tokens of its request. What it did cost replaces that when it is
 	// settled. So spend exceeds a limit only by what open calls use beyond their requests, where
-	// their output tokens are a guess and not the cap that the provider was given. Reset does not
-	// change spend.
+	// their output tokens are a guess and not the provider's cap. Reset does not change spend.
 	MaxSpendPerDay   money.Amount `yaml:"max_spend_per_day,omitempty" json:"max_spend_per_day,omitempty"`
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }
@@ -74,10 +72,9 @@ type ModelQuota struct {
 // that are zero are left out.
 func (q ModelQuota) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(q) }
 
-// UnmarshalJSON reads what MarshalJSON writes. A key that is missing leaves its field as it is,
-// and an unknown one is ignored, as encoding/json does. Burst is a text with its unit; a number is
-// an error. The error names the key and the value, and leaves q as it was. Limits are not checked:
-// the constructors and SetQuota do that.
+// UnmarshalJSON reads what MarshalJSON writes. A key that is missing leaves its field as it is, and
+// an unknown one is ignored, as encoding/json does. Burst is a text with its unit. An error names
+// the key and the value, and leaves q as it was. Limits are not checked.
 func (q *ModelQuota) UnmarshalJSON(data []byte) (err error) {
 	return clock.DecodeStruct(data, "quota", q)
 }
@@ -86,8 +83,7 @@ func (q *ModelQuota) UnmarshalJSON(data []byte) (err error) {
 // Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
 // over the account's limits, files and profiles. The zero quota makes the model unlimited. With an
 // invalid one the model admits nothing (DecisionInvalidQuota). Waiters are served or refused at
-// once. With Config.Shared and Config.Store the quota applies to all processes, also an invalid
-// one. RemoveQuota takes it back.
+// once. With Config.Shared and Config.Store it applies to all processes. RemoveQuota takes it back.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = state.ModelName(rl.naming.Aliased(model))
@@ -139,9 +135,8 @@ func (rl *RateLimiter) saidLocked(now account.Now) {
 // map Quotas, and one that an earlier run left in a file, or that a file has without its origin.
 // The model goes back to the account's limits, else to a profile, else to a pattern or "*", else it
 // has no quota. What was learned of it is forgotten. Another model keeps its quota. Aliases apply
-// as in SetQuota. A Load does not bring the quota back, nor does the file of the next Persist. With
-// Config.Shared and Config.Store it is taken back for all processes. Waiters are served or refused
-// at once.
+// as in SetQuota. A Load does not bring it back. With Config.Shared and Config.Store it is taken
+// back for all processes. Waiters are served or refused at once.
 func (rl *RateLimiter) RemoveQuota(model string) {
 	rl.say(byProgram, engine.RemoveQuota{Counted: state.ModelName(rl.naming.Aliased(model))})
 }
@@ -220,8 +215,7 @@ func (rl *RateLimiter) CountedAs(model string) string {
 }
 
 // ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that
-// work for a limiter in the background tell of their failures by it. It does not wait for OnError,
-// and is safe for concurrent use.
+// work for a limiter tell of their failures by it. It does not wait for OnError.
 func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
 
 // AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
@@ -244,8 +238,8 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 
 // ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in
 // the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the
-// corrections applies again, and a model that had none has none. Aliases and MatchVersions apply.
-// Waiters are served or refused at once.
+// corrections applies again, if any. Aliases and MatchVersions apply. Waiters are served or refused
+// at once.
 func (rl *RateLimiter) ForgetLearned(model string) {
 	if model != "" {
 		model = rl.CountedAs(model)

@@ -20,12 +20,11 @@
 // # How it counts
 //
 // A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
-// calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The
-// day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of
-// zero is unlimited, and a model without a quota is allowed, unless one of its pools denies it or
+// calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The day
+// is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of zero is
+// unlimited, and a model without a quota is allowed, unless one of its pools denies it or
 // Config.Unknown says otherwise. A provider counts a call when it arrives, later than the limiter:
-// Config.Margin covers the time between, without which a provider may refuse a call; package
-// llmhttp does so by itself.
+// Config.Margin covers the time between, as package llmhttp does by itself.
 //
 // # What is shared
 //
@@ -44,14 +43,12 @@
 //
 // With Config.Shared one SQLite file is one quota of all processes on a machine, and with
 // Config.Store one server that of many machines: each change is written to a log there that all of
-// them follow, and no admission is lost when a process dies. Built with the tag nosqlite, the
-// package has no SQLite backend.
+// them follow, and no admission is lost when a process dies. The tag nosqlite leaves SQLite out.
 //
 // # Concurrency
 //
 // All methods of [RateLimiter] are safe for concurrent use. A check with CanSend and the record
-// after it are two steps, though: goroutines that check together pass together. Reserve and
-// Acquire check and charge in one step.
+// after it are two steps, though, where Reserve and Acquire check and charge in one.
 package ratelimit
 
 import (
@@ -77,9 +74,8 @@ import (
 // UsageStats is the usage of a model: the charges of the last minute and the count of the day. The
 // zero value is an unused model.
 //
-// The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave;
-// a slice read from here is valid until the next call on the limiter. To keep it, or to put it
-// into another entry, copy it.
+// The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave; a
+// slice read from here is valid until the next call on the limiter. Copy it to keep it.
 type UsageStats struct {
 	Requests []time.Time  `yaml:"requests"`  // the times of the last minute's requests
 	Tokens   []TokenEntry `yaml:"tokens"`    // the tokens of each of them
@@ -119,8 +115,7 @@ type RateLimiter struct {
 	// Quotas are the limits of each model.
 	Quotas map[string]ModelQuota
 	// State is the usage of each model. CanSend, Decide and Stats add no entry: State[m] stays nil
-	// until something is charged to m, and is nil again once m is pruned. So test it for nil, or
-	// call Stats, before reading a field of it.
+	// until something is charged to m, and is nil again once m is pruned.
 	State map[string]*UsageStats
 
 	driver

@@ -183,8 +183,7 @@ type AuditSum struct {
 // Reset changes it. A call counts once by model, once for each of its pools, and once by class.
 //
 // At most Config.MaxModels models without a quota of their own have an entry; further ones are
-// added up under "other". A call that is not counted, because its model has no limit and no place
-// there, is in Audit only if it is in a pool.
+// added up under "other". A call that is not counted is in Audit only if it is in a pool.
 func (rl *RateLimiter) Audit() Audit {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()

@@ -16,8 +16,7 @@ import (
 const drainFor = time.Second
 
 // EventHandlers returns a handler that hands each event to all handlers, in their order. Nil ones
-// are left out. A panic in one does not keep the event from the others; with Config.Events it is
-// reported to Config.OnError.
+// are left out. A panic in one, which Config.OnError gets, does not keep it from the others.
 func EventHandlers(handlers ...EventHandler) EventHandler {
 	all := make(eventHandlers, 0, len(handlers))
 	for _, h := range handlers {
