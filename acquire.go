@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -258,7 +259,8 @@ func (w *waiter) optionsLocked(by *caller, asked []engine.Request) (options []en
 		return []engine.Option{{By: w.rl.by(by.asking), Requests: asked}}
 	}
 	for i := range asked {
-		options = append(options, engine.Option{By: w.rl.by(by.askedFor(&w.requests[i])), Requests: asked[i : i+1]})
+		own := asking{class: cmp.Or(w.requests[i].Class, by.class), flow: cmp.Or(w.requests[i].Flow, by.flow)}
+		options = append(options, engine.Option{By: w.rl.by(own), Requests: asked[i : i+1]})
 	}
 	return options
 }
@@ -310,16 +312,14 @@ func (w *waiter) refusalLocked(r *lines.Refusal, now account.Now) error {
 // it gives that back. The next in line moves up at once.
 func (w *waiter) leave(of *lines.Waiter) {
 	rl := w.rl
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	for _, r := range w.reservations {
-		if c := r.liveRLocked(); c != nil {
-			rl.ledger.Ended(audited{rl}, c, account.Cancelled, c.Tokens)
-			r.call = nil
+	rl.change(func(now account.Now) (saves bool) {
+		for _, r := range w.reservations {
+			if c := r.liveRLocked(); c != nil {
+				rl.ledger.Ended(audited{rl}, c, account.Cancelled, c.Tokens)
+				r.call = nil
+			}
 		}
-	}
-	rl.engine.Leave(of, now)
-	rl.autosave.changedNowLocked(&rl.clock)
-	rl.leaveLocked(now)
+		rl.engine.Leave(of, now)
+		return true
+	})
 }

@@ -83,11 +83,6 @@ func askingOf(ctx context.Context, reqs []Request) (a asking) {
 	return a
 }
 
-// askedFor returns the class and the flow of a candidate: its own, or those of the call.
-func (a asking) askedFor(req *Request) asking {
-	return asking{class: cmp.Or(req.Class, a.class), flow: cmp.Or(req.Flow, a.flow)}
-}
-
 // ask notes the class and the flow of a caller, where there are classes.
 func (c *caller) ask(ctx context.Context, reqs []Request, classed bool) {
 	if classed {

@@ -194,8 +194,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	e.CooldownUntil, e.Cause = is.CooldownUntil, is.Cause
 	e.OldestOpen, e.OpenOverMinute = open.Oldest, open.OverMinute
 	e.Provider = Provider(rl.loaded.ProviderOf(t.Counted, rl.engine.Catalog))
-	const most = 16
-	line := rl.engine.Line(a, most, now)
+	line := rl.engine.Line(a, 16, now)
 	e.Line = *(*[]Waiter)(unsafe.Pointer(&line))
 	e.LastRefusal = rl.refusals.Get(t.Counted).told(now)
 	for _, pool := range t.Pools {

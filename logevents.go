@@ -26,8 +26,6 @@ type LogOptions struct {
 	DenialsEvery int
 }
 
-const denialsEvery = 100
-
 // LogEvents returns a handler for Config.Events that writes each event to a logger, with its
 // context. A nil logger is slog.Default(), as it is at each event.
 //
@@ -47,7 +45,7 @@ const denialsEvery = 100
 // only the type is written, unless it is of this package or package context. It may be used
 // concurrently.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
-	every := cmp.Or(max(options.DenialsEvery, 0), denialsEvery)
+	every := cmp.Or(max(options.DenialsEvery, 0), 100)
 	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*notice.Storm)}
 	for kind, is := range logKinds {
 		if is.level > slog.LevelDebug || kind == EventSaved { // see takes for the latter

@@ -50,11 +50,6 @@ func (l *ProviderLimits) reports() state.ReportedLimits {
 	}
 }
 
-// notCounted returns the charges that the provider may not have counted yet.
-func (l *ProviderLimits) notCounted() state.Cost {
-	return state.Cost{Requests: max(l.UncountedRequests, 0), Count: tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
-}
-
 // Observe takes over a provider's report of the limits of a model.
 //
 // Remaining only ever tightens. If less is left than was counted here, other programs use the
@@ -86,31 +81,25 @@ func (l *ProviderLimits) notCounted() state.Cost {
 // Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
 // ignored. MatchVersions and Aliases apply. It is cheap: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
-	if rl.teller != nil && rl.learns {
-		defer rl.teller.flush()
-	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now, t := rl.enterLocked(model)
-	report := engine.Report{
-		Limits: limits.reports(), Counted: limits.Counted.used(), Uncounted: limits.notCounted(),
-		SentAt: now.Instant, Learns: rl.learns, Refused: limits.Refused,
-	}
-	if !limits.SentAt.IsZero() {
-		report.SentAt -= max(rl.agoLocked(limits.SentAt, now), 0)
-	}
-	if rl.shared != nil {
-		rl.shared.observeLocked(&t, &report, now)
-		return
-	}
-	if rl.sayer = byHeader; limits.Refused {
-		rl.sayer = byRefusal
-	}
-	if rl.engine.Report(&t, &report, rl.span(), now) {
-		rl.autosave.changedNowLocked(&rl.clock)
-	}
-	rl.leaveLocked(now)
+	rl.change(func(account.Now) (saves bool) {
+		now, t := rl.enterLocked(model)
+		notCounted := tokens.Count{Input: max(limits.Uncounted.PromptTokens, 0), Output: max(limits.Uncounted.OutputTokens, 0)}
+		report := engine.Report{
+			Limits: limits.reports(), Counted: limits.Counted.used(), SentAt: now.Instant, Learns: rl.learns, Refused: limits.Refused,
+			Uncounted: state.Cost{Requests: max(limits.UncountedRequests, 0), Count: notCounted},
+		}
+		if !limits.SentAt.IsZero() {
+			report.SentAt -= max(rl.agoLocked(limits.SentAt, now), 0)
+		}
+		if rl.shared != nil {
+			rl.shared.observeLocked(&t, &report, now)
+			return false
+		}
+		if rl.sayer = byHeader; limits.Refused {
+			rl.sayer = byRefusal
+		}
+		return rl.engine.Report(&t, &report, rl.span(), now)
+	})
 }
 
 // ProviderRefusal is a provider's refusal of a call that was sent: see

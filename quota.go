@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -160,17 +161,11 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		return
 	}
 	said = catalog.Aliased(&rl.naming, said)
-	rl.say(byAccount, engine.SetAccount{Quotas: said}, zonesOf(said)...)
-}
-
-// zonesOf returns the zones of the days of quotas.
-func zonesOf(quotas map[string]state.Quota) (zones []string) {
-	for _, q := range quotas {
-		if q.DayZone != "" && !slices.Contains(zones, q.DayZone) {
-			zones = append(zones, q.DayZone)
-		}
+	zones := make(map[string]bool)
+	for _, q := range said {
+		zones[q.DayZone] = true
 	}
-	return zones
+	rl.say(byAccount, engine.SetAccount{Quotas: said}, slices.Sorted(maps.Keys(zones))...)
 }
 
 // AccountQuotas returns the limits of the account: those of the last SetAccountQuotas, or what Load

@@ -33,17 +33,14 @@ func EventHandlers(handlers ...EventHandler) EventHandler {
 
 type eventHandlers []EventHandler
 
-// HandleEvent hands an event to all of them.
+// HandleEvent hands an event to all of them, whatever one does.
 func (hs eventHandlers) HandleEvent(ctx context.Context, e *Event) {
 	for _, h := range hs {
-		handEvent(ctx, e, h)
+		func() {
+			defer func() { _ = recover() }()
+			h.HandleEvent(ctx, e)
+		}()
 	}
-}
-
-// handEvent hands an event to a handler, whose panic ends there.
-func handEvent(ctx context.Context, e *Event, h EventHandler) {
-	defer func() { _ = recover() }()
-	h.HandleEvent(ctx, e)
 }
 
 // telling is an event on its way to the handlers, with the memory for what it points to.
