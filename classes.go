@@ -11,7 +11,7 @@ import (
 )
 
 // Class says how the calls of one kind share a quota with those of other classes: see
-// Config.Classes. The zero value has weight 1 and no reserve, as calls without a class have.
+// Config.Classes. The zero value has weight 1 and no reserve.
 type Class struct {
 	// Weight is the class's share of what becomes free while calls of other classes wait, too: of
 	// the tokens where tokens deny, else of the requests. A class of weight 3 gets three times as
@@ -19,38 +19,31 @@ type Class struct {
 	Weight int `yaml:"weight,omitempty" json:"weight,omitempty"`
 	// ReservePercent is the share of each limit, rounded down, that calls of other classes leave
 	// free for this one while it is active: while it has calls that wait, or had one in the last
-	// minute that asked for a reservation. (Decide and CanSend do not ask for one.) When it is not
-	// active, the others have all of the limit. A call that is too large for what the reserve
-	// leaves may use the reserve, and so may the next waiter of a class that reserves have kept out
-	// for a minute, except of limits of the day. The shares of all classes add up to 100 at most.
-	// The reserve is not kept of limits of spend. Zero is none; the class "" can have none.
+	// minute that asked for a reservation. A call that is too large for what the reserve leaves may
+	// use the reserve, and so may the next waiter of a class that reserves have kept out for a
+	// minute, except of limits of the day. The shares of all classes add up to 100 at most. Limits
+	// of spend have no reserve, nor has the class "". Zero is none.
 	ReservePercent int `yaml:"reserve_percent,omitempty" json:"reserve_percent,omitempty"`
 	// MaxQueue bounds the waiters of the class per model; further callers of it get ErrQueueFull.
 	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty" json:"max_queue,omitempty"`
 	// Ahead lets waiters of the class go before those of all classes that do not have it, whatever
-	// the weights. Nobody waits for ever: while others wait, every tenth service is theirs, so the
-	// n-th of them waits for at most 9·n services of classes ahead.
+	// the weights. While others wait, every tenth service is theirs.
 	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
 }
 
 // SetClasses replaces all classes: see Config.Classes. With Config.Shared and Config.Store it does
-// so for all processes, and the last one said holds. Classes with a field out of range, which the
-// constructor refuses, change nothing and are reported to Config.OnError. Waiting calls are put in
-// order anew.
-//
-// It is safe for concurrent use.
+// so for all processes, and the last one said holds. Classes with a field out of range change
+// nothing and are reported to Config.OnError. Waiters are put in order anew.
 func (rl *RateLimiter) SetClasses(classes map[string]Class) {
-	if err := validateClasses(classes); err != nil {
+	if err := state.ValidateClasses(storedClasses(classes)); err != nil {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
 		return
 	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	rl.setClassesLocked(classes, now)
-	rl.leaveLocked(now)
+	rl.change(func(now account.Now) (saves bool) {
+		rl.setClassesLocked(classes, now)
+		return false
+	})
 }
 
 // setClassesLocked replaces all classes, and puts those that wait in order anew.
@@ -90,11 +83,6 @@ func askingOf(ctx context.Context, reqs []Request) (a asking) {
 	return a
 }
 
-// askedFor returns the class and the flow of a candidate: its own, or those of the call.
-func (a asking) askedFor(req *Request) asking {
-	return asking{class: cmp.Or(req.Class, a.class), flow: cmp.Or(req.Flow, a.flow)}
-}
-
 // ask notes the class and the flow of a caller, where there are classes.
 func (c *caller) ask(ctx context.Context, reqs []Request, classed bool) {
 	if classed {
@@ -102,7 +90,7 @@ func (c *caller) ask(ctx context.Context, reqs []Request, classed bool) {
 	}
 }
 
-// Classes returns a copy of the classes in force. It is safe for concurrent use.
+// Classes returns a copy of the classes in force.
 func (rl *RateLimiter) Classes() map[string]Class {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
@@ -116,19 +104,12 @@ func (rl *RateLimiter) Classes() map[string]Class {
 	return all
 }
 
-// validateClasses returns an error that names the first class and field out of range, and its
-// value.
-func validateClasses(classes map[string]Class) error {
-	return state.ValidateClasses(storedClasses(classes))
-}
-
 type classKey struct{}
 
 type flowKey struct{}
 
 // WithClass returns a context that gives a class, a name in Config.Classes, to the calls whose
-// Request names none. All methods with a context read it, and so does llmhttp.Transport. An empty
-// name is no class.
+// Request names none. All methods with a context read it, as does llmhttp.Transport.
 func WithClass(ctx context.Context, class string) context.Context {
 	return context.WithValue(ctx, classKey{}, class)
 }

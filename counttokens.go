@@ -9,52 +9,40 @@ import (
 )
 
 // TokenCounter counts tokens with the countTokens method of the Gemini API, or of a compatible
-// proxy (https://ai.google.dev/api/tokens). The zero value asks Google without a key. A
-// TokenCounter is safe for concurrent use while its fields stay as they are.
+// proxy (https://ai.google.dev/api/tokens). The zero value asks Google without a key. All counters
+// are safe for concurrent use while their fields stay as they are.
 type TokenCounter struct {
-	// BaseURL is the address in front of /v1beta, without query and fragment; it may end in
-	// /v1beta. Empty means Google's.
+	// BaseURL is the address in front of /v1beta, or ends in it, without query. Empty means
+	// Google's.
 	BaseURL string
-	// APIKey is sent in the header x-goog-api-key; empty sends none. No error contains it.
-	APIKey string
-	// Client makes the call, except that redirects are never followed, because they would carry
-	// the key along. Nil uses the transport of http.DefaultClient, with a time limit of 30
-	// seconds.
+	APIKey  string // sent in the header x-goog-api-key; empty sends none; no error contains it
+	// Client makes the call, but never follows redirects, which would carry the key along. Nil uses
+	// the transport of http.DefaultClient, with a time limit of 30 seconds.
 	Client *http.Client
 }
 
 // OpenAITokenCounter counts the input tokens of OpenAI's models with POST
 // /v1/responses/input_tokens, or with a compatible server
-// (https://developers.openai.com/api/docs/guides/token-counting, read 2026-11-22). The zero value
-// asks OpenAI without a key. An OpenAITokenCounter is safe for concurrent use while its fields stay
-// as they are.
+// (https://developers.openai.com/api/docs/guides/token-counting, read 2026-11-22).
 type OpenAITokenCounter struct {
-	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
-	// Empty means OpenAI's.
+	// BaseURL is the address in front of /v1, or ends in it, without query. Empty means OpenAI's.
 	BaseURL string
-	// APIKey is sent as the bearer token; empty sends none. No error contains it.
-	APIKey string
-	// Client is as in TokenCounter.
-	Client *http.Client
+	APIKey  string       // sent as the bearer token; empty sends none; no error contains it
+	Client  *http.Client // as in TokenCounter
 }
 
 // AnthropicTokenCounter counts the input tokens of Anthropic's models with POST
 // /v1/messages/count_tokens (https://platform.claude.com/docs/en/api/messages/count_tokens, read
-// 2026-11-22), or with a compatible server. Anthropic limits these calls apart from others. The
-// zero value asks Anthropic without a key. An AnthropicTokenCounter is safe for concurrent use
-// while its fields stay as they are.
+// 2026-11-22), or with a compatible server. Anthropic limits these calls apart from others.
 type AnthropicTokenCounter struct {
-	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
-	// Empty means Anthropic's.
+	// BaseURL is the address in front of /v1, or ends in it, without query. Empty means
+	// Anthropic's.
 	BaseURL string
-	// APIKey is sent in the header x-api-key; empty sends none. No error contains it.
-	APIKey string
-	// Client is as in TokenCounter.
-	Client *http.Client
+	APIKey  string       // sent in the header x-api-key; empty sends none; no error contains it
+	Client  *http.Client // as in TokenCounter
 }
 
-// CountTokens asks the Gemini API how many tokens text has for model. It is
-// [TokenCounter.CountTokens] with only a key.
+// CountTokens is [TokenCounter.CountTokens] with only a key.
 func CountTokens(ctx context.Context, apiKey, model, text string) (int, error) {
 	return TokenCounter{APIKey: apiKey}.CountTokens(ctx, model, text)
 }

@@ -5,70 +5,52 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
-// DecisionCode says in one word why a request is allowed or denied. The values are stable:
-// programs may store and compare them.
+// DecisionCode says in one word why a request is allowed or denied. Programs may store the values.
 type DecisionCode string
 
 const (
-	// DecisionAllowed: the request fits every limit of its model and of the model's pools.
-	DecisionAllowed DecisionCode = "ok"
+	DecisionAllowed DecisionCode = "ok" // the request fits every limit of its model and of the model's pools
 	// DecisionUnknownModel: the model has no quota. It is allowed, or denied with UnknownDeny. If a
 	// pool denies it, the code is that of the pool.
-	DecisionUnknownModel DecisionCode = "unknown_model"
-	// DecisionUnlimited: allowed, because the model's quota is all zero.
-	DecisionUnlimited DecisionCode = "unlimited"
-	// DecisionInvalidTokens: denied, because the estimate is negative.
-	DecisionInvalidTokens DecisionCode = "invalid_tokens"
-	// DecisionInvalidQuota: denied, because the quota has a field out of range.
-	DecisionInvalidQuota DecisionCode = "invalid_quota"
+	DecisionUnknownModel  DecisionCode = "unknown_model"
+	DecisionUnlimited     DecisionCode = "unlimited"      // allowed, because the model's quota is all zero
+	DecisionInvalidTokens DecisionCode = "invalid_tokens" // denied, because the estimate is negative
+	DecisionInvalidQuota  DecisionCode = "invalid_quota"  // denied, because the quota has a field out of range
 	// DecisionTooManyModels: denied, because Config.MaxModels models without a quota of their own
 	// are in use, so that there is no room for another one under the quota "*". RetryAfter is until
-	// the first place may open; a call that needs several asks again then.
+	// the first place may open.
 	DecisionTooManyModels DecisionCode = "too_many_models"
-	// DecisionQueued: denied, because others wait for the model, or for one of its pools, and come
-	// first.
-	DecisionQueued DecisionCode = "queued"
-	// DecisionCooldown: denied until the cooldown ends. Decision.Cause says why there is one.
-	DecisionCooldown DecisionCode = "cooldown"
-	// DecisionInFlightLimit: denied, because calls in flight are at the limit. Only the end of
-	// one of them helps, so RetryAfter is zero.
-	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
-	// DecisionRPDLimit: denied by the requests per day.
-	DecisionRPDLimit DecisionCode = "rpd_exceeded"
-	// DecisionTPDLimit: denied by the tokens per day.
-	DecisionTPDLimit DecisionCode = "tpd_exceeded"
-	// DecisionSpendLimit: denied by the spend of the day or of the month.
-	DecisionSpendLimit DecisionCode = "spend_exceeded"
-	// DecisionUnpriced: denied, because spend is limited and the model has no price: see
-	// Config.Unpriced. Only SetPrice helps.
-	DecisionUnpriced DecisionCode = "unpriced"
-	// DecisionRPMLimit: denied by the requests per minute.
-	DecisionRPMLimit DecisionCode = "rpm_exceeded"
-	// DecisionITPMLimit: denied by the input tokens per minute.
-	DecisionITPMLimit DecisionCode = "itpm_exceeded"
-	// DecisionOTPMLimit: denied by the output tokens per minute.
-	DecisionOTPMLimit DecisionCode = "otpm_exceeded"
-	// DecisionTPMLimit: denied by the tokens per minute.
-	DecisionTPMLimit DecisionCode = "tpm_exceeded"
-	// DecisionStoreError: denied, because the shared database or the store cannot be used, with
-	// Config.FailClosed, or in a process that has no share. Only its recovery helps, so RetryAfter
+	DecisionQueued        DecisionCode = "queued"   // denied, because others wait for the model, or for one of its pools, and come first
+	DecisionCooldown      DecisionCode = "cooldown" // denied until the cooldown ends; Decision.Cause says why there is one
+	// DecisionInFlightLimit: denied by the calls in flight. Only the end of one helps; RetryAfter
 	// is zero.
+	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
+	DecisionRPDLimit      DecisionCode = "rpd_exceeded"   // denied by the requests per day
+	DecisionTPDLimit      DecisionCode = "tpd_exceeded"   // denied by the tokens per day
+	DecisionSpendLimit    DecisionCode = "spend_exceeded" // denied by the spend of the day or of the month
+	// DecisionUnpriced: denied, because spend is limited and the model has no price
+	// (Config.Unpriced).
+	DecisionUnpriced  DecisionCode = "unpriced"
+	DecisionRPMLimit  DecisionCode = "rpm_exceeded"  // denied by the requests per minute
+	DecisionITPMLimit DecisionCode = "itpm_exceeded" // denied by the input tokens per minute
+	DecisionOTPMLimit DecisionCode = "otpm_exceeded" // denied by the output tokens per minute
+	DecisionTPMLimit  DecisionCode = "tpm_exceeded"  // denied by the tokens per minute
+	// DecisionStoreError: denied, because the shared database or the store cannot be used, with
+	// Config.FailClosed, or in a process without a share. RetryAfter is zero.
 	DecisionStoreError DecisionCode = "store_error"
-	// DecisionClosed: denied, because the limiter shared a database or a store and is closed.
-	DecisionClosed DecisionCode = "closed"
+	DecisionClosed     DecisionCode = "closed" // denied, because the limiter shared a database or a store and is closed
 )
 
-// Decision answers whether a request may be sent. A denial is a value, not an error. Decisions
-// can be compared with ==.
+// Decision answers whether a request may be sent. A denial is no error. Decisions compare with ==.
 type Decision struct {
-	// Allowed reports whether the request may be sent now.
-	Allowed bool `json:"allowed"`
+	Allowed bool `json:"allowed"` // whether the request may be sent now
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
 	// flight, requests per day, tokens per day, spend per day and month, requests per minute,
 	// input, output and all tokens per minute; a model denies before its pools. A request that
@@ -76,27 +58,22 @@ type Decision struct {
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. It also names the limit that RetryAfter belongs to, where that
 	// is another one ("requests per minute are used up; longest: the spend of the day is used up").
-	// With Never it names the limit that the request can never fit, which may be another than the
-	// first that denies.
+	// With Never it names the limit that the request can never fit.
 	Reason string `json:"reason"`
 	// RetryAfter is the wait after which the same request passes, and not a nanosecond earlier,
 	// if nothing else is charged or given back meanwhile and nobody waits ahead of it. It covers
 	// all limits that deny, not only the one that Code names. It is zero when the request is
 	// allowed, can never pass, or waits for a call in flight to end.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
-	// Stats is the usage and the limits of the model at that moment, before the charge of the
-	// request itself.
+	// Stats is the usage and the limits of the model, before the charge of the request itself.
 	Stats ModelStats `json:"stats"`
-	// Never reports that waiting does not help: the request is larger than a limit, its estimate
-	// is negative, the quota is invalid, a price is missing (DecisionUnpriced), or the limiter is
-	// closed.
+	// Never reports that waiting does not help: the request is larger than a limit, its estimate is
+	// negative, the quota is invalid, a price is missing, or the limiter is closed.
 	Never bool `json:"never,omitempty"`
-	// Model is the requested model. Of several it is the one that denied; it is empty
-	// when all were allowed.
+	// Model is the requested model; of several the one that denied, "" when all were allowed.
 	Model string `json:"model,omitempty"`
-	// Cause says why a model is in a cooldown that denies with DecisionCooldown: CauseDailyQuota,
-	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
-	// CooldownFor. It is empty with every other code.
+	// Cause says why a model is in a cooldown, with DecisionCooldown: one of the constants, or what
+	// the program gave to CooldownFor. It is empty with every other code.
 	Cause Cause `json:"cause,omitempty"`
 	// OverBudget reports that spend is among the limits that deny, whichever Code names. Then the
 	// error of a call that waits matches ErrBudget.
@@ -106,6 +83,14 @@ type Decision struct {
 	Pool string `json:"pool,omitempty"`
 }
 
+// MarshalJSON shows RetryAfter as a text, such as "1.5s", and leaves it out where it is zero.
+func (d Decision) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(d) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (d *Decision) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "decision", d)
+}
+
 // The reasons that are also given without a decision.
 const (
 	invalidTokens = verdict.NegativeTokens
@@ -113,8 +98,7 @@ const (
 )
 
 // Decide answers like CanSend, with the reason, the exact wait and the present usage. It records
-// nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
-// concurrent use.
+// nothing. A negative estimate is denied; an unknown model is allowed.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
 	rl.decide(&d, &Request{Model: model, PromptTokens: estimatedTokens})
 	return d
@@ -126,22 +110,20 @@ type Request struct {
 	PromptTokens int    // input tokens
 	OutputTokens int    // the maximum or the expected size of the answer
 	// BilledOutput is the most output tokens that the provider may bill, where that is more than
-	// OutputTokens. It counts to limits of spend alone. It is for a cap that is far above the
-	// expected size, and for providers that bill output and do not limit it. Zero, the default,
-	// means OutputTokens.
+	// OutputTokens. It counts to limits of spend alone. It is for a cap far above the expected
+	// size, and for providers that do not limit output. Zero means OutputTokens.
 	BilledOutput int
 
-	// Class is the name of the call's class in Config.Classes. Empty takes the class of
-	// [WithClass]; a name that is not in Config.Classes is the class "". Of several requests in one
-	// call, the first class named is that of all of them.
+	// Class is the name of the call's class in Config.Classes. Empty takes that of [WithClass]; a
+	// name that is not there is the class "". The first class named is that of all requests in one
+	// call.
 	Class string
 	// Flow names the tenant, user or session of the call: the flows of a class take turns while
 	// they wait. Empty takes the flow of [WithFlow]; calls without either are of one flow.
 	Flow string
 }
 
-// DecideRequest is Decide with separate prompt and output tokens, for models that limit them
-// separately. It is safe for concurrent use.
+// DecideRequest is Decide with separate prompt and output tokens, for models that limit them so.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	rl.decide(&d, &req)
 	return d
@@ -182,8 +164,7 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 	rl.leaveLocked(now)
 }
 
-// passesRLocked is decideRLocked for a request that passes without a look at each limit. It is
-// false for others.
+// passesRLocked is decideRLocked for a request that passes without a look at each limit.
 func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
 	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	if !t.Account.IsShown() {
@@ -275,8 +256,8 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request, now accoun
 	}
 }
 
-// admit admits one request by a look at each limit, and says why in the decision. It returns nil
-// for a denial. room is for the call.
+// admit admits one request by a look at each limit, and says why; nil for a denial. room is for the
+// call.
 func (d *Decision) admit(e *engine.Engine, room []*account.Call, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
 	calls, v := e.Admit(room, of, asked, now)
 	if d.explain(&v, e.Items()); !v.Allowed {

@@ -12,78 +12,56 @@ import (
 
 // The errors that callers match with errors.Is. Each says when it is returned.
 var (
-	// ErrInvalidTokens is returned by Acquire, AcquireAll, AcquireAny, Do and WaitForCapacity for a
-	// negative estimate.
+	// ErrInvalidTokens is returned by Acquire and all that wait like it for a negative estimate.
 	ErrInvalidTokens = errors.New("invalid tokens")
-
-	// ErrInvalidQuota is returned by a constructor for a negative field or an unknown time zone,
-	// and by Load and MigrateYAMLToSQLite also for a limit in the file that is not an integer.
-	// The error names the model or the pool, the field and the value.
+	// ErrInvalidQuota is returned by constructors, Load and MigrateYAMLToSQLite for an invalid
+	// quota, in a file also for a limit that is no integer. It names the field and value.
 	ErrInvalidQuota = state.ErrInvalidQuota
-
 	// ErrNeverFits is what a LimitError unwraps to when waiting does not help: the request is
 	// larger than the quota itself, the quota is invalid, or spend is limited and the model has no
-	// price. It differs from limit.ErrNeverFits, which the algorithms of package limit return for
-	// more than a limit can ever admit.
+	// price. It differs from limit.ErrNeverFits.
 	ErrNeverFits = errors.New("request never fits its quota")
-
 	// ErrQueueFull is what a LimitError unwraps to when Config.MaxQueue callers, or Class.MaxQueue
 	// of the class, already wait for the model.
 	ErrQueueFull = errors.New("the queue is full")
-
 	// ErrBudget matches a LimitError of a request that a limit of spend denied
 	// (ModelQuota.MaxSpendPerDay, MaxSpendPerMonth), alone or among other limits:
 	// Decision.OverBudget. It says nothing of how the wait ended, which Err does.
 	ErrBudget = errors.New("the budget is used up")
-
 	// ErrMaxWait is what a LimitError unwraps to when a bound on the wait, such as
 	// llmhttp.Transport.MaxWait, refused the request, and not the caller's own deadline. It does
-	// not match context.DeadlineExceeded. The limiter itself knows no such bound and never
-	// returns it.
+	// not match context.DeadlineExceeded. The limiter itself never returns it.
 	ErrMaxWait = errors.New("maximum wait exceeded")
-
 	// ErrNotSent is for the function that Do calls: an error that wraps it says that the call was
 	// never sent, so that nothing of it counts.
 	ErrNotSent = errors.New("call was not sent")
-
-	// ErrCorruptState is returned by Load, by the constructors of the SQLite backend and those
-	// with Config.AutoPersist, and by MigrateYAMLToSQLite for a file that cannot be read as a
-	// state file: unreadable, cut off, damaged, of a newer version of the library, hostile or, with
-	// SQLite, of another program. The file is not overwritten; a later Persist to YAML keeps the
-	// old file aside. With Config.Shared a damaged file is renamed, reported to OnError, and
-	// replaced by a new one.
+	// ErrCorruptState is returned by Load, by the constructors of the SQLite backend and those with
+	// Config.AutoPersist, and by MigrateYAMLToSQLite for a file that cannot be read as a state
+	// file: unreadable, cut off, damaged, of a newer version of the library, hostile or, with
+	// SQLite, of another program. It is not overwritten; a later Persist to YAML keeps it aside.
+	// With Config.Shared a damaged file is renamed, reported to OnError, and replaced.
 	ErrCorruptState = state.ErrCorrupt
-
-	// ErrClosed is returned by Acquire, AcquireAll, AcquireAny, Do and WaitForCapacity when the
-	// limiter is closed while they wait or before they would have to, and by Persist and Load on a
-	// closed limiter of the SQLite backend. With Config.Shared all of them return it once the
-	// limiter is closed.
+	// ErrClosed is returned by the methods that wait when the limiter is closed while they do or
+	// before they would have to, and by Persist and Load on a closed limiter of the SQLite backend.
+	// With Config.Shared all of them return it once the limiter is closed.
 	ErrClosed = errors.New("limiter is closed")
-
-	// ErrNoSQLite is returned in a program that was built with the tag nosqlite by NewWithSQLite,
-	// NewWithSQLiteConfig, NewWithConfig with the backend "sqlite", and MigrateYAMLToSQLite. It
-	// is never returned without that tag.
+	// ErrNoSQLite is returned by the constructors for the backend "sqlite" and MigrateYAMLToSQLite,
+	// in programs that were built with the tag nosqlite.
 	ErrNoSQLite = state.ErrNoSQLite
-
 	// ErrUnknownProvider is returned by Profile and the constructors, and reported by AddProvider,
 	// for a provider that has no profile, such as a misspelt one. The error names it.
 	ErrUnknownProvider = profile.ErrUnknown
-
-	errNoFile = errors.New("the limiter has no state file: make it with a constructor")
+	errNoFile          = errors.New("the limiter has no state file: make it with a constructor")
 )
 
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded, to
 // ErrQueueFull or to ErrMaxWait. It matches ErrBudget as well where spend denied.
 //
-// Packages that refuse by themselves what Acquire would refuse make one of Model, Decision and
-// Err. Its text then begins with "acquire".
+// Packages that refuse by themselves what Acquire would make one of Model, Decision and Err.
 type LimitError struct {
-	// Model is the requested model; of several, the one that denied.
-	Model string
-	// Decision is the denial: the limit, and when the request would have passed.
-	Decision Decision
-	// Err is what the LimitError unwraps to. Nil means ErrNeverFits if Decision.Never, else
-	// context.DeadlineExceeded.
+	Model    string   // the requested model; of several, the one that denied
+	Decision Decision // the denial: the limit, and when the request would have passed
+	// Err is unwrapped. Nil means ErrNeverFits if Decision.Never, else context.DeadlineExceeded.
 	Err error
 
 	op string

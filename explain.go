@@ -2,8 +2,10 @@ package ratelimit
 
 import (
 	"time"
+	"unsafe"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -18,26 +20,21 @@ type Explanation struct {
 	Model   string `json:"model"`           // as it was asked for
 	Counted string `json:"counted_as"`      // the name under which it is counted
 	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*" or a pattern; empty for none
-	// Origin is where the quota comes from: "program"; "shared", if the program of some process
-	// set it in the shared database; "account", if SetAccountQuotas said it; "given" by a profile
-	// or a file; or "learned", if reports of the provider have corrected it. It is empty without
-	// a quota. Limits tell of each by itself.
+	// Origin is where the quota comes from: "program"; "shared", if the program of some process set
+	// it in the shared database; "account", if SetAccountQuotas said it; "given" by a profile or a
+	// file; or "learned", if reports of the provider have corrected it.
 	Origin string    `json:"origin,omitempty"`
 	At     time.Time `json:"at"` // the moment
 	// Provider is the provider of the model, as far as a profile tells: that of the quota, another
 	// of Config.Providers, or one of the built-in profiles that knows the name. Empty if none does.
 	Provider Provider `json:"provider,omitempty"`
-	// ProfileReadOn is midnight UTC of the day the quota was read, if it is that of a profile; zero
-	// for every other quota.
+	// ProfileReadOn is midnight UTC of the day the quota was read, if a profile has it; else zero.
 	ProfileReadOn time.Time `json:"profile_read_on,omitzero"`
 
-	// Limits are the limits of the quota, without those that are unlimited, in the order in which
-	// they deny.
-	Limits []LimitState `json:"limits,omitempty"`
-	// Budgets is the spend of the day and of the month, as far as anything was spent or limits it.
-	Budgets []BudgetState `json:"budgets,omitempty"`
-	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for
-	// none.
+	// Limits are the limits of the quota, but for unlimited ones, in the order in which they deny.
+	Limits  []LimitState  `json:"limits,omitempty"`
+	Budgets []BudgetState `json:"budgets,omitempty"` // the spend of the day and of the month, as far as anything was spent or limits it
+	// Found is the limits that the quota searches for (ModelQuota.AdaptiveFloorRPM); nil for none.
 	Found    *FoundLimits `json:"found,omitempty"`
 	InFlight int          `json:"in_flight"` // open reservations
 	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
@@ -45,31 +42,26 @@ type Explanation struct {
 	// WaitingByClass is Waiting by the classes of the waiters, "" for none of Config.Classes; nil
 	// where nobody waits, or there are no classes.
 	WaitingByClass map[string]int `json:"waiting_by_class,omitempty"`
-	// Line is 16 of the waiters at most: the one that is served next, and then the others in the
-	// order of their arrival.
-	Line []Waiter `json:"line,omitempty"`
-	// OldestOpen is the age of the oldest open reservation. JSON shows it as a text, such as "42s".
-	OldestOpen time.Duration `json:"oldest_open,omitempty"`
+	// Line is at most 16 of the waiters: the one that is served next, then others as they arrived.
+	Line       []Waiter      `json:"line,omitempty"`
+	OldestOpen time.Duration `json:"oldest_open,omitempty"` // the age of the oldest open reservation; JSON shows it as a text, such as "42s"
 	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be
 	// slow, or its reservation may have been leaked.
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
 	// LastRefusal is the last call of this limiter that was refused for the model; nil for none,
 	// and after Reset. A caller whose context ended was not refused. Of models without a quota of
-	// their own the 1,000 that were refused last are remembered, if their names have no more than
-	// 1,024 bytes.
+	// their own the last 1,000 with names of at most 1,024 bytes are remembered.
 	LastRefusal *Refused `json:"last_refusal,omitempty"`
 
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
 	Cause         Cause     `json:"cause,omitempty"`         // of the cooldown
 
-	// Pools are the pools of the model, sorted by name.
-	Pools []PoolState `json:"pools,omitempty"`
+	Pools []PoolState `json:"pools,omitempty"` // the pools of the model, sorted by name
 
 	// Next is the decision on a request of one input token, and of one output token if the model
 	// limits those, of no class. Its RetryAfter is when there is room again.
-	Next Decision `json:"next"`
-	// StoreError is why the shared database cannot be used: see [RateLimiter.Err].
-	StoreError string `json:"store_error,omitempty"`
+	Next       Decision `json:"next"`
+	StoreError string   `json:"store_error,omitempty"` // why the shared database cannot be used: see [RateLimiter.Err]
 }
 
 // LimitState is the state of one limit in an Explanation.
@@ -80,11 +72,9 @@ type LimitState struct {
 	Open     int    `json:"open,omitempty"`     // what open reservations may give back of Used
 	External int    `json:"external,omitempty"` // by others of the account, as the provider reports it
 	Left     int    `json:"left"`               // what a request may have now
-	// Origin is who said Max: "program", "account", "file", "profile", or "learned", if a report of
-	// the provider did.
-	Origin string `json:"origin"`
-	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
-	RoomAt time.Time `json:"room_at,omitzero"`
+	// Origin is who said Max: "program", "account", "file", "profile", or "learned" from reports.
+	Origin string    `json:"origin"`
+	RoomAt time.Time `json:"room_at,omitzero"` // when one more request or token fits; zero if it does now, or if no time tells
 }
 
 // PoolState is the state of a pool: see [RateLimiter.ExplainPool]. An Explanation has it for each
@@ -103,28 +93,25 @@ type PoolState struct {
 
 // BudgetState is the spend of a day or a month in an Explanation.
 type BudgetState struct {
-	Limit string       `json:"limit"`         // the key in files: "max_spend_per_day" or "max_spend_per_month"
-	Max   money.Amount `json:"max,omitempty"` // zero is unlimited
-	// Spent is what the calls of the period cost, those that are open at the most that they can.
-	Spent money.Amount `json:"spent"`
+	Limit string       `json:"limit"`          // the key in files: "max_spend_per_day" or "max_spend_per_month"
+	Max   money.Amount `json:"max,omitempty"`  // zero is unlimited
+	Spent money.Amount `json:"spent"`          // what the calls of the period cost, those that are open at the most that they can
 	Until time.Time    `json:"until,omitzero"` // when the period ends; zero where nothing was spent in it
 }
 
 // FoundLimits is the limits of a model that are searched for, at one moment: see
 // ModelQuota.AdaptiveFloorRPM. Those of a limit that is not searched for are zero.
 type FoundLimits struct {
-	RPM        int `json:"rpm,omitempty"` // the present rate, in requests per minute, rounded
-	FloorRPM   int `json:"floor_rpm,omitempty"`
-	CeilingRPM int `json:"ceiling_rpm,omitempty"`
-	// RefusedRPM is the rate at which the provider last refused; zero if that is not known.
-	RefusedRPM    int       `json:"refused_rpm,omitempty"`
+	RPM           int       `json:"rpm,omitempty"` // the present rate, in requests per minute, rounded
+	FloorRPM      int       `json:"floor_rpm,omitempty"`
+	CeilingRPM    int       `json:"ceiling_rpm,omitempty"`
+	RefusedRPM    int       `json:"refused_rpm,omitempty"`    // the rate at which the provider last refused; zero if that is not known
 	RateLoweredAt time.Time `json:"rate_lowered_at,omitzero"` // when a refusal last lowered the rate
 
 	InFlight        int `json:"in_flight,omitempty"` // how many calls may be in flight
 	FloorInFlight   int `json:"floor_in_flight,omitempty"`
 	CeilingInFlight int `json:"ceiling_in_flight,omitempty"`
-	// OverloadedInFlight is the limit at which the provider was last overloaded; zero if that is
-	// not known.
+	// OverloadedInFlight is the limit at which the provider was last overloaded; zero if unknown.
 	OverloadedInFlight int       `json:"overloaded_in_flight,omitempty"`
 	InFlightLoweredAt  time.Time `json:"in_flight_lowered_at,omitzero"` // when overload last lowered it
 
@@ -137,30 +124,48 @@ type FoundLimits struct {
 type Waiter struct {
 	// Waited is how long it has waited. JSON shows it as a text, such as "1.5s". Of a waiter of
 	// another process it is known as well as the clocks of the two agree.
-	Waited time.Duration `json:"waited,omitempty"`
-	// PromptTokens and OutputTokens are what it asks for of the model.
-	PromptTokens int `json:"prompt_tokens"`
-	OutputTokens int `json:"output_tokens"`
+	Waited       time.Duration `json:"waited,omitempty"`
+	PromptTokens int           `json:"prompt_tokens"` // what it asks for of the model, as OutputTokens
+	OutputTokens int           `json:"output_tokens"`
 
 	Class string `json:"class,omitempty"` // one of Config.Classes; empty for none
 }
 
 // Refused is a call that got no reservation. Its fields are those of the [Decision].
 type Refused struct {
-	At     time.Time    `json:"at"` // the moment
-	Code   DecisionCode `json:"code"`
-	Reason string       `json:"reason"`
-	Pool   string       `json:"pool,omitempty"`
-	// RetryAfter is zero where no time tells, or waiting does not help. JSON shows it as a text.
-	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	At         time.Time     `json:"at"` // the moment
+	Code       DecisionCode  `json:"code"`
+	Reason     string        `json:"reason"`
+	Pool       string        `json:"pool,omitempty"`
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // zero where no time tells, or waiting does not help; JSON shows it as a text
+}
+
+// MarshalJSON shows OldestOpen as a text, such as "42s", and leaves it out where it is zero.
+func (e Explanation) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(e) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (e *Explanation) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "explanation", e)
+}
+
+// MarshalJSON shows Waited as a text, such as "1.5s", and leaves it out where it is zero.
+func (w Waiter) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(w) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (w *Waiter) UnmarshalJSON(data []byte) (err error) { return clock.DecodeStruct(data, "waiter", w) }
+
+// MarshalJSON shows RetryAfter as a text, and leaves it out where it is zero.
+func (r Refused) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(r) }
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (r *Refused) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "refusal", r)
 }
 
 // Explain returns why model waits now, or that it does not: its quota and where that comes from,
 // what is used of each limit, the calls in flight, the line, a cooldown with its cause, and the
-// next room. It charges nothing. With Config.Shared it tells of all processes.
-//
-// Explain is for the eyes of people and costs several times a Decide. It is safe for concurrent
-// use.
+// next room. It charges nothing. With Config.Shared it tells of all processes. It costs several
+// times a Decide.
 func (rl *RateLimiter) Explain(model string) Explanation {
 	e := Explanation{Model: model}
 	if err := rl.Err(); err != nil {
@@ -183,20 +188,18 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		}
 	}
 	use, open := rl.engine.Use(a, t.Counted, rl.span(), now)
-	is := poolStateOf("", &use)
+	is := poolStateOf("", use)
 	e.Limits, e.Budgets, e.Found = is.Limits, is.Budgets, is.Found
 	e.InFlight, e.Waiting, e.WaitingByClass = is.InFlight, is.Waiting, is.WaitingByClass
 	e.CooldownUntil, e.Cause = is.CooldownUntil, is.Cause
 	e.OldestOpen, e.OpenOverMinute = open.Oldest, open.OverMinute
 	e.Provider = Provider(rl.loaded.ProviderOf(t.Counted, rl.engine.Catalog))
-	const most = 16
-	for _, w := range rl.engine.Line(a, most, now) {
-		e.Line = append(e.Line, Waiter(w))
-	}
+	line := rl.engine.Line(a, 16, now)
+	e.Line = *(*[]Waiter)(unsafe.Pointer(&line))
 	e.LastRefusal = rl.refusals.Get(t.Counted).told(now)
 	for _, pool := range t.Pools {
 		use, _ := rl.engine.Use(pool, pool.Name, rl.span(), now)
-		e.Pools = append(e.Pools, poolStateOf(pool.Name, &use))
+		e.Pools = append(e.Pools, poolStateOf(pool.Name, use))
 	}
 	rl.explainNextRLocked(&e.Next, &t, now)
 	rl.leaveLocked(now)
@@ -228,8 +231,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 }
 
 // ExplainPool returns the state of a pool: its limits with what is used of them, its budgets, the
-// calls in flight and those that wait. It charges nothing, and costs as much as Explain. With
-// Config.Shared it tells of all processes. It is safe for concurrent use.
+// calls in flight and those that wait. It charges nothing, and costs as much as Explain.
 func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()
@@ -239,50 +241,26 @@ func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
 		return PoolState{}, false
 	}
 	use, _ := rl.engine.Use(rl.engine.Account(counted), counted, rl.span(), now)
-	return poolStateOf(counted, &use), true
+	return poolStateOf(counted, use), true
 }
 
-// poolStateOf returns what is known of a pool, by its counted name, or of a model.
-func poolStateOf(counted string, u *verdict.Use) PoolState {
-	is := PoolState{
-		Limits: make([]LimitState, len(u.Limits)), Found: (*FoundLimits)(u.Found),
-		InFlight: u.InFlight, Waiting: u.Waiting, WaitingByClass: u.WaitingByClass,
-		CooldownUntil: u.CooldownUntil, Cause: Cause(u.Cause),
-	}
-	is.Pool, _ = state.PoolOf(counted)
-	for i, l := range u.Limits {
-		is.Limits[i] = LimitState(l)
-	}
-	for _, b := range u.Budgets {
-		is.Budgets = append(is.Budgets, BudgetState(b))
-	}
-	return is
-}
-
-// use is the reverse of poolStateOf.
-func (is *PoolState) use() verdict.Use {
-	u := verdict.Use{
-		Found: (*verdict.Found)(is.Found), InFlight: is.InFlight, Waiting: is.Waiting, WaitingByClass: is.WaitingByClass,
-		CooldownUntil: is.CooldownUntil, Cause: string(is.Cause),
-	}
-	for _, l := range is.Limits {
-		u.Limits = append(u.Limits, verdict.Limit(l))
-	}
-	for _, b := range is.Budgets {
-		u.Budgets = append(u.Budgets, verdict.Budget(b))
-	}
-	return u
+// poolStateOf returns what is known of a pool, by its counted name, or of a model. Its parts and
+// those that the judge fills in have the same layout, which TestLayout makes sure of.
+func poolStateOf(counted string, use verdict.Use) PoolState {
+	is := verdict.Pool{Use: use}
+	is.Name, _ = state.PoolOf(counted)
+	return *(*PoolState)(unsafe.Pointer(&is))
 }
 
 // String returns the explanation in lines for a person, the first of which says whether the model
 // waits. The text is not for programs, and may change.
 func (e Explanation) String() string {
-	is := PoolState{
+	is := &PoolState{
 		Limits: e.Limits, Budgets: e.Budgets, Found: e.Found, InFlight: e.InFlight, Waiting: e.Waiting,
 		WaitingByClass: e.WaitingByClass, CooldownUntil: e.CooldownUntil, Cause: e.Cause,
 	}
 	f := verdict.Facts{
-		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At, Use: is.use(),
+		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At, Use: (*verdict.Pool)(unsafe.Pointer(is)).Use,
 		Next: verdict.Next{
 			Allowed: e.Next.Allowed, Never: e.Next.Never, Queued: e.Next.Code == DecisionQueued,
 			Reason: e.Next.Reason, RetryAfter: e.Next.RetryAfter,
@@ -290,15 +268,10 @@ func (e Explanation) String() string {
 		StoreError: e.StoreError,
 		Provider:   string(e.Provider), ReadOn: e.ProfileReadOn,
 		OldestOpen: e.OldestOpen, OpenOverMinute: e.OpenOverMinute,
-	}
-	for _, w := range e.Line {
-		f.Line = append(f.Line, verdict.Waiter(w))
+		Line: *(*[]verdict.Waiter)(unsafe.Pointer(&e.Line)), Pools: *(*[]verdict.Pool)(unsafe.Pointer(&e.Pools)),
 	}
 	if r := e.LastRefusal; r != nil {
 		f.Refused = &verdict.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
-	}
-	for i := range e.Pools {
-		f.Pools = append(f.Pools, verdict.Pool{Name: e.Pools[i].Pool, Use: e.Pools[i].use()})
 	}
 	return f.Text()
 }

@@ -13,21 +13,18 @@ import (
 type Health struct {
 	// Err is why the shared database or the store cannot be used, as [RateLimiter.Err] returns it;
 	// nil while it can, and for a limiter without one. A readiness probe may fail by it. With
-	// Config.FailClosed it should, because everything is denied then; without it the process goes
-	// on with what it knows.
+	// Config.FailClosed it should, because everything is denied then; else the process goes on.
 	Err error
 	// Warnings are what a person should look at: a *DenialsError, an *EstimateError or a
 	// *StaleProfileError for each model that has one, in this order and then in that of the names.
 	// Each says what to do. There are at most 100; the last of more says how many are left out.
-	//
 	// Show them and alert on them, but never take a process out of service for one. They are about
 	// quotas and callers, which are the same in the process that takes its place.
 	Warnings []error
 }
 
 // DenialsError is a warning of [RateLimiter.Health]: of at least 100 calls of a model in the last
-// minute, 95 % or more were refused. With Config.Shared and Config.Store the calls are those of
-// this limiter.
+// minute, 95 % or more were refused. Only this limiter's calls count.
 type DenialsError struct {
 	Model   string       // as it is counted
 	Refused int          // calls
@@ -58,18 +55,16 @@ func (e *EstimateError) Error() string {
 	if e.Estimated <= 0 {
 		return fmt.Sprintf("calls of %q estimate no tokens, and use %d: estimate them, for example by RateLimiter.Estimate", e.Model, e.Used)
 	}
-	factor := tally.Times(float64(e.Used) / float64(e.Estimated))
+	effect, less := "so the provider may refuse some", "more"
 	if e.Used < e.Estimated {
-		return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, and the rest keeps others waiting: "+
-			"estimate less, for example by RateLimiter.Estimate", e.Model, factor)
+		effect, less = "and the rest keeps others waiting", "less"
 	}
-	return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, so the provider may refuse some: "+
-		"estimate more, for example by RateLimiter.Estimate", e.Model, factor)
+	return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, %s: estimate %s, for example by RateLimiter.Estimate",
+		e.Model, tally.Times(float64(e.Used)/float64(e.Estimated)), effect, less)
 }
 
 // Health returns whether the limiter can use its store, and what a person should look at. It looks
-// at all models, for about a millisecond at a time with the lock: call it from a probe or a page,
-// not for each request. It is safe for concurrent use.
+// at all models, with the lock for about a millisecond at a time: call it from a probe or a page.
 func (rl *RateLimiter) Health() Health {
 	is := checkup{rl: rl}
 	err := rl.Err()
@@ -86,7 +81,7 @@ func (rl *RateLimiter) Health() Health {
 }
 
 // Err returns the error that keeps the limiter from using the shared database or the store; nil
-// while it can use it, and without Config.Shared and Config.Store. It is safe for concurrent use.
+// while it can use it, and without Config.Shared and Config.Store.
 func (rl *RateLimiter) Err() error {
 	if rl.shared == nil {
 		return nil

@@ -8,9 +8,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Models returns the names of all models that have a quota or usage, sorted. The names are those
-// at the start of the iteration; the loop's body may call any method of the limiter. Models is
-// safe for concurrent use.
+// Models returns the names of all models that have a quota or usage, sorted. The names are those at
+// the start of the iteration; the loop's body may call any method of the limiter.
 func (rl *RateLimiter) Models() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		rl.shared.freshen()
@@ -41,7 +40,7 @@ func (rl *RateLimiter) Models() iter.Seq[string] {
 }
 
 // Iter returns the same models as [RateLimiter.Models], each with its stats at the moment it is
-// reached. The loop's body may call any method of the limiter. Iter is safe for concurrent use.
+// reached. The loop's body may call any method of the limiter.
 func (rl *RateLimiter) Iter() iter.Seq2[string, ModelStats] {
 	return withStats(rl.Models(), rl.Stats)
 }
@@ -58,7 +57,7 @@ func withStats(names iter.Seq[string], stats func(string) ModelStats) iter.Seq2[
 }
 
 // Pools returns the names of all pools, sorted. The names are those at the start of the iteration;
-// the loop's body may call any method of the limiter. Pools is safe for concurrent use.
+// the loop's body may call any method of the limiter.
 func (rl *RateLimiter) Pools() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		rl.shared.freshen()
@@ -75,8 +74,7 @@ func (rl *RateLimiter) Pools() iter.Seq[string] {
 }
 
 // IterPools returns the same pools as [RateLimiter.Pools], each with its stats at the moment it is
-// reached. The loop's body may call any method of the limiter. IterPools is safe for concurrent
-// use.
+// reached. The loop's body may call any method of the limiter.
 func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
 	return withStats(rl.Pools(), rl.PoolStats)
 }

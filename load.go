@@ -39,8 +39,7 @@ func (l loading) take(s *storage) {
 }
 
 // takeQuotas takes over the quotas and the pools of a file, below those that the program said: by
-// Config.Quotas, by SetQuota, or in the Quotas map. Those that wait are served when the usage is
-// there, too.
+// Config.Quotas, by SetQuota, or in the Quotas map. Those that wait are served later.
 func (l loading) takeQuotas() {
 	rl := l.rl
 	rl.mu.Lock()

@@ -15,47 +15,37 @@ import (
 
 // LogOptions says what [LogEvents] writes. The zero value is a good choice for production.
 type LogOptions struct {
-	// Levels are the levels of kinds of events, in place of those that LogEvents lists. The map is
-	// copied.
+	// Levels are the levels of kinds, in place of those that LogEvents lists. The map is copied.
 	Levels map[EventKind]slog.Level
-	// DenialsEvery thins out the refusals: of each model and code it writes the first, and then one
-	// of so many, in which left_out says how many were not written in between. Zero means 100, 1
-	// writes all of them, and less than zero writes none. When 1,024 models and codes have been
-	// refused, further models count together.
-	//
-	// The number thins out storms of other kinds, too, but for those that are written at debug by
-	// default: of each kind and model LogEvents writes the first ten in a minute, and then one of
-	// so many; less than zero means 100 there. Of the models in a minute it tells 128 apart.
+	// DenialsEvery thins out the refusals: of each model and code the first is written, and then
+	// one of so many, in which left_out says how many were not. Zero means 100, 1 all of them, and
+	// less than zero none. When 1,024 models and codes have been refused, further models count
+	// together. The number thins out storms of other kinds, too, but for those that are written at
+	// debug by default: of each kind and model LogEvents writes the first ten in a minute, and then
+	// one of so many; less than zero means 100 there. Of the models in a minute it tells 128 apart.
 	DenialsEvery int
 }
 
-const denialsEvery = 100
-
 // LogEvents returns a handler for Config.Events that writes each event to a logger, with its
-// context, so that a handler of package slog may add the trace of the call. A nil logger is
-// slog.Default(), as it is at each event.
+// context. A nil logger is slog.Default(), as it is at each event.
 //
 // The levels are: error for EventStoreDown; warning for EventRefused, EventExpired,
 // EventCooldownBegan, EventProviderRefused, EventUnknownModel and EventUncounted; info for
 // EventCooldownEnded, EventQuotaChanged and EventStoreUp; debug for all others. An EventSaved with
-// an error has the level of EventStoreDown. An event whose level the logger does not write costs
-// no allocation.
+// an error has the level of EventStoreDown. Events that are not written cost no allocation.
 //
 // The attributes are, where they are not zero: event (the kind), call (Event.ID), model, requested
 // (if it is another name than model), class, pool, provider, estimated and settled (groups of
 // prompt_tokens and output_tokens), cost, wait, held, until, quota (a group with the keys of
 // files), by, status, problem, nearest, path, system, operation, took and error; of a decision
 // code, reason, never and cause; cause also of a cooldown; retry_after of a decision or a
-// provider's refusal; left_out of a sampled event. Durations are slog.Durations. These names are
-// stable.
+// provider's refusal; left_out of a sampled event. The names are stable.
 //
-// No record contains a key, a prompt or a reply. A call that was refused may have an error of a
-// context that the program made, of which only the type is written, unless it is one of this
-// package or of package context.
-//
-// The handler is safe for concurrent use.
+// No record contains a key, a prompt or a reply. Of the error of a context that the program made
+// only the type is written, unless it is of this package or package context. It may be used
+// concurrently.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
-	every := cmp.Or(max(options.DenialsEvery, 0), denialsEvery)
+	every := cmp.Or(max(options.DenialsEvery, 0), 100)
 	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*notice.Storm)}
 	for kind, is := range logKinds {
 		if is.level > slog.LevelDebug || kind == EventSaved { // see takes for the latter
@@ -103,7 +93,7 @@ type logHandler struct {
 	logger  *slog.Logger // nil for slog.Default
 	kinds   map[EventKind]logKind
 	denials *notice.Sampler             // nil writes none
-	storms  map[EventKind]*notice.Storm // of the kinds that are thinned out
+	storms  map[EventKind]*notice.Storm // of the kinds that are thinned out; nil for others
 }
 
 // HandleEvent implements [EventHandler].
@@ -134,20 +124,15 @@ func (h *logHandler) HandleEvent(ctx context.Context, e *Event) {
 
 // takes reports whether an event is written, and how many of its kind were not since the last.
 func (h *logHandler) takes(e *Event) (take bool, leftOut int) {
-	if e.Kind != EventRefused {
-		if storm := h.storms[e.Kind]; storm != nil && (e.Kind != EventSaved || e.Err != nil) {
-			return storm.Take(e.Model)
-		}
+	switch {
+	case e.Kind == EventRefused && e.Decision != nil:
+		return h.denials.Take(e.Model, string(e.Decision.Code))
+	case e.Kind == EventRefused:
+		return h.denials.Take(e.Model, "")
+	case e.Kind == EventSaved && e.Err == nil:
 		return true, 0
 	}
-	if h.denials == nil {
-		return false, 0
-	}
-	var code string
-	if e.Decision != nil {
-		code = string(e.Decision.Code)
-	}
-	return h.denials.Take(e.Model, code)
+	return h.storms[e.Kind].Take(e.Model)
 }
 
 // knownErrors are the errors whose texts are this package's, or package context's.
@@ -169,71 +154,15 @@ func (e *Event) errorText() string {
 	return fmt.Sprintf("%T", e.Err)
 }
 
-// attrs returns tokens as a group of attributes.
-func (u Usage) attrs() []slog.Attr {
-	if u == (Usage{}) {
-		return nil
-	}
-	return []slog.Attr{slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens)}
-}
-
 // LogValue returns the decision as a group of package slog, with the keys of JSON. Fields that are
 // zero are left out, except for allowed.
-func (d Decision) LogValue() slog.Value {
-	a := notice.Attrs{slog.Bool("allowed", d.Allowed)}
-	a.Text("code", string(d.Code))
-	a.Text("reason", d.Reason)
-	a.Duration("retry_after", d.RetryAfter)
-	a.Yes("never", d.Never)
-	a.Text("model", d.Model)
-	a.Text("cause", string(d.Cause))
-	a.Yes("over_budget", d.OverBudget)
-	a.Name("pool", d.Pool)
-	if d.Stats != (ModelStats{}) {
-		a = append(a, slog.Any("stats", d.Stats))
-	}
-	return slog.GroupValue(a...)
-}
+func (d Decision) LogValue() slog.Value { return notice.FieldsOf(d) }
 
-// LogValue returns the stats as a group of package slog, with the keys of JSON. Fields that are
-// zero are left out.
-func (s ModelStats) LogValue() slog.Value {
-	var a notice.Attrs
-	a.Number("rpm", s.RPM)
-	a.Number("max_rpm", s.MaxRPM)
-	a.Number("tpm", s.TPM)
-	a.Number("max_tpm", s.MaxTPM)
-	a.Number("rpd", s.RPD)
-	a.Number("max_rpd", s.MaxRPD)
-	a.Time("day_start", s.DayStart)
-	a.Number("itpm", s.ITPM)
-	a.Number("max_itpm", s.MaxITPM)
-	a.Number("otpm", s.OTPM)
-	a.Number("max_otpm", s.MaxOTPM)
-	a.Number("tpd", s.TPD)
-	a.Number("max_tpd", s.MaxTPD)
-	a.Number("in_flight", s.InFlight)
-	a.Number("max_in_flight", s.MaxInFlight)
-	a.Number("adaptive_rpm", s.AdaptiveRPM)
-	a.Number("adaptive_in_flight", s.AdaptiveInFlight)
-	a.Number("waiting", s.Waiting)
-	a.Time("cooldown_until", s.CooldownUntil)
-	a.Number("external_rpm", s.ExternalRPM)
-	a.Number("external_tpm", s.ExternalTPM)
-	a.Number("external_itpm", s.ExternalITPM)
-	a.Number("external_otpm", s.ExternalOTPM)
-	a.Number("external_rpd", s.ExternalRPD)
-	a.Number("external_tpd", s.ExternalTPD)
-	a.Amount("spend_day", s.SpendDay)
-	a.Amount("max_spend_per_day", s.MaxSpendPerDay)
-	a.Amount("spend_month", s.SpendMonth)
-	a.Amount("max_spend_per_month", s.MaxSpendPerMonth)
-	return slog.GroupValue(a...)
-}
+// LogValue returns the stats as a group of package slog, as that of Decision does.
+func (s ModelStats) LogValue() slog.Value { return notice.FieldsOf(s) }
 
-// LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. It
-// copies what it shows, so the group may be kept; a handler that resolves it later needs a copy of
-// the event, and of its Decision and Quota.
+// LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. The
+// group may be kept; who resolves the event later needs a copy, also of Decision and Quota.
 func (e Event) LogValue() slog.Value {
 	var a notice.Attrs
 	e.attributes(&a)
@@ -262,8 +191,8 @@ func (e *Event) attributes(a *notice.Attrs) {
 		a.Yes("never", d.Never)
 		a.Text("cause", string(d.Cause))
 	}
-	a.Group("estimated", e.Estimated.attrs()...)
-	a.Group("settled", e.Settled.attrs()...)
+	a.Tokens("estimated", e.Estimated.PromptTokens, e.Estimated.OutputTokens)
+	a.Tokens("settled", e.Settled.PromptTokens, e.Settled.OutputTokens)
 	a.Amount("cost", e.Cost)
 	a.Duration("wait", e.Wait)
 	a.Duration("held", e.Held)

@@ -10,8 +10,7 @@ import (
 )
 
 // MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML state file into a
-// SQLite database, and replaces its content. It creates a missing database. Running it again
-// gives the same database.
+// SQLite database, and replaces its content. It creates a missing database, and may run again.
 //
 // A missing or unreadable YAML file is an error (ErrCorruptState for the latter), and so is a
 // database that cannot be opened, or that is shared (Config.Shared). A failure leaves the

@@ -2,11 +2,11 @@ package ratelimit
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
@@ -15,38 +15,29 @@ import (
 
 // ProviderLimit is a provider's report of one limit of a model. The zero value reports nothing.
 type ProviderLimit struct {
-	// Limit is the maximum; zero or less, or more than 1<<40, reports nothing.
-	Limit int
-	// Remaining is the remaining amount, if HasRemaining; a negative number reports nothing.
-	Remaining    int
+	Limit        int // the maximum; zero or less, or more than 1<<40, reports nothing
+	Remaining    int // the remaining amount, if HasRemaining; a negative number reports nothing
 	HasRemaining bool
-	// Reset is the time until the whole limit is available again; zero or less is unknown.
-	Reset time.Duration
-	// Rounding is the unit to which Remaining was rounded, such as 1000; zero or less is none.
-	Rounding int
+	Reset        time.Duration // the time until the whole limit is available again; zero or less is unknown
+	Rounding     int           // the unit to which Remaining was rounded, such as 1000; zero or less is none
 }
 
-// ProviderLimits is a provider's report of the limits of a model, see [RateLimiter.Observe]. The
-// zero value reports nothing.
+// ProviderLimits is a provider's report of the limits of a model: see [RateLimiter.Observe].
 type ProviderLimits struct {
 	RPM, TPM, ITPM, OTPM ProviderLimit // of the minute
 	RPD, TPD             ProviderLimit // of the day
 
-	// SentAt is the time at which the answered call was sent; zero, or a time in the future, is
-	// now.
+	// SentAt is when the answered call was sent; zero, or a time in the future, is now.
 	SentAt time.Time
-	// Counted is what [RateLimiter.Stats] returned just after the call was charged. An answer may
-	// report what was left when its call came, which is long ago for a slow answer. Zero is
-	// unknown; the limits in it do not matter.
+	// Counted is what [RateLimiter.Stats] returned just after the call was charged, because an
+	// answer may report what was left when its call came. Zero is unknown.
 	Counted ModelStats
-	// UncountedRequests and Uncounted are the charges of calls that were on their way, so that
-	// the provider may not have counted them yet when it answered. A negative number is zero;
-	// more than was charged is the charge.
+	// UncountedRequests and Uncounted are the charges of calls that the provider may not have
+	// counted yet when it answered. A negative number is zero; more than was charged is the charge.
 	UncountedRequests int
 	Uncounted         Usage
-	// Refused reports that the provider refused the call, and the limits come from the headers or
-	// the body of that refusal. The EventQuotaChanged of a quota that they correct then says
-	// "refusal" instead of "header".
+	// Refused reports that the limits come from a refusal of the provider. The EventQuotaChanged of
+	// a quota that they correct then says "refusal" instead of "header".
 	Refused bool
 }
 
@@ -59,13 +50,7 @@ func (l *ProviderLimits) reports() state.ReportedLimits {
 	}
 }
 
-// notCounted returns the charges that the provider may not have counted yet.
-func (l *ProviderLimits) notCounted() state.Cost {
-	return state.Cost{Requests: max(l.UncountedRequests, 0), Count: tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
-}
-
-// Observe takes over a provider's report of the limits of a model, from the headers of an answer
-// or from elsewhere.
+// Observe takes over a provider's report of the limits of a model.
 //
 // Remaining only ever tightens. If less is left than was counted here, other programs use the
 // same limit. The difference is external usage, which decisions count beside the charges.
@@ -90,55 +75,44 @@ func (l *ProviderLimits) notCounted() state.Cost {
 //   - Corrections are written to the state file, except those of copies of "*", and bind as long
 //     as Config.LearnQuotas is on.
 //
-// With Config.Shared and Config.Store the external usage and the corrections are those of all
-// processes. Of the reports on a model such a limiter tells the others two a second, after a first
-// ten; the rest is ignored.
+// With Config.Shared and Config.Store external usage and corrections are those of all processes,
+// and of the reports on a model only ten and then two a second count.
 //
 // Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
-// ignored. MatchVersions and Aliases apply. Observe is safe for concurrent use, and cheap where
-// it changes nothing: call it for every answer.
+// ignored. MatchVersions and Aliases apply. It is cheap: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
-	if rl.teller != nil && rl.learns {
-		defer rl.teller.flush()
-	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now, t := rl.enterLocked(model)
-	report := engine.Report{
-		Limits: limits.reports(), Counted: limits.Counted.used(), Uncounted: limits.notCounted(),
-		SentAt: now.Instant, Learns: rl.learns, Refused: limits.Refused,
-	}
-	if !limits.SentAt.IsZero() {
-		report.SentAt -= max(rl.agoLocked(limits.SentAt, now), 0)
-	}
-	if rl.shared != nil {
-		rl.shared.observeLocked(&t, &report, now)
-		return
-	}
-	if rl.sayer = byHeader; limits.Refused {
-		rl.sayer = byRefusal
-	}
-	if rl.engine.Report(&t, &report, rl.span(), now) {
-		rl.autosave.changedNowLocked(&rl.clock)
-	}
-	rl.leaveLocked(now)
+	rl.change(func(account.Now) (saves bool) {
+		now, t := rl.enterLocked(model)
+		notCounted := tokens.Count{Input: max(limits.Uncounted.PromptTokens, 0), Output: max(limits.Uncounted.OutputTokens, 0)}
+		report := engine.Report{
+			Limits: limits.reports(), Counted: limits.Counted.used(), SentAt: now.Instant, Learns: rl.learns, Refused: limits.Refused,
+			Uncounted: state.Cost{Requests: max(limits.UncountedRequests, 0), Count: notCounted},
+		}
+		if !limits.SentAt.IsZero() {
+			report.SentAt -= max(rl.agoLocked(limits.SentAt, now), 0)
+		}
+		if rl.shared != nil {
+			rl.shared.observeLocked(&t, &report, now)
+			return false
+		}
+		if rl.sayer = byHeader; limits.Refused {
+			rl.sayer = byRefusal
+		}
+		return rl.engine.Report(&t, &report, rl.span(), now)
+	})
 }
 
-// ProviderRefusal is a refusal by the provider of a call that was sent: see
+// ProviderRefusal is a provider's refusal of a call that was sent: see
 // [RateLimiter.ObserveRefusal].
 type ProviderRefusal struct {
-	// Model is the model of the call, as in Reserve.
-	Model string
-	// Status is the HTTP status of the refusal; zero where it is not known.
-	Status int
+	Model  string // the model of the call, as in Reserve
+	Status int    // the HTTP status of the refusal; zero where it is not known
 	// Problem is "rate_limited" for a limit that refills soon, "daily_quota" for a used-up quota of
 	// the day, "exhausted" for used-up money or a used-up plan, and "overloaded" for an overloaded
-	// provider. "timeout" is for a call without an answer: it was not refused, so Config.Events is
-	// not told. Anything else counts as "other".
-	Problem string
-	// RetryAfter is the time that the provider asks to wait; zero or less for none.
-	RetryAfter time.Duration
+	// provider. "timeout" is for a call without an answer, of which Config.Events is not told. Else
+	// it is "other".
+	Problem    string
+	RetryAfter time.Duration // the time that the provider asks to wait; zero or less for none
 	// SentAt is the time at which the call was sent: a call that was sent before a limit was last
 	// lowered does not lower it again. Zero, or a time in the future, is not known.
 	SentAt time.Time
@@ -147,18 +121,18 @@ type ProviderRefusal struct {
 // ObserveRefusal reports a provider's refusal to Config.Events, as EventProviderRefused, with ctx
 // and the ID that it carries. A refusal by a limit that refills lowers the rate that was found for
 // the model, and overload or a timeout the calls in flight, where its quota searches for them: see
-// ModelQuota.AdaptiveFloorRPM. Apart from that it changes no quota, and it begins no cooldown: see
-// Observe and CooldownFor. Call it once for each refusal. An llmhttp.Transport does so.
-//
-// MatchVersions and Aliases apply. It is safe for concurrent use.
+// ModelQuota.AdaptiveFloorRPM. It begins no cooldown: see CooldownFor. Call it once for each
+// refusal. An llmhttp.Transport does so. MatchVersions and Aliases apply.
 func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
-	if !slices.Contains(problems, r.Problem) && r.Problem != timeoutProblem {
-		r.Problem = otherProblem
+	switch r.Problem {
+	case string(CauseRateLimited), string(CauseDailyQuota), string(CauseOverloaded), "exhausted", timeoutProblem:
+	default:
+		r.Problem = "other"
 	}
 	r.RetryAfter = max(r.RetryAfter, 0)
-	if r.Problem != timeoutProblem {
-		by := callerOf(ctx)
-		rl.teller.refusedByProvider(&by, &r)
+	if by := callerOf(ctx); r.Problem != timeoutProblem && rl.teller != nil {
+		is := Event{Kind: EventProviderRefused, ID: by.id, Status: r.Status, Problem: r.Problem, RetryAfter: r.RetryAfter}
+		rl.teller.tellOf(by.ctx, r.Model, is)
 	}
 	rl.findByRefusal(&r)
 }
@@ -174,44 +148,32 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 	default:
 		return
 	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now, t := rl.enterLocked(r.Model)
-	if took := rl.agoLocked(r.SentAt, now); !r.SentAt.IsZero() && took >= 0 {
-		refusal.Took = max(took, 1)
-	}
-	if rl.shared != nil {
+	rl.change(func(account.Now) (saves bool) {
+		now, t := rl.enterLocked(r.Model)
+		if took := rl.agoLocked(r.SentAt, now); !r.SentAt.IsZero() && took >= 0 {
+			refusal.Took = max(took, 1)
+		}
+		if rl.shared == nil {
+			return rl.engine.Refuse(&t, refusal, now)
+		}
 		name := engine.Name{Asked: strings.Clone(r.Model), Counted: t.Counted}
 		rl.shared.putLocked(engine.Refuse{Name: name, Refusal: refusal})
-		return
-	}
-	if rl.engine.Refuse(&t, refusal, now) {
-		rl.autosave.changedNowLocked(&rl.clock)
-	}
-	rl.leaveLocked(now)
+		return false
+	})
 }
 
 // timeoutProblem is ProviderRefusal.Problem of a call without an answer.
 const timeoutProblem = "timeout"
 
-// problems are the values of ProviderRefusal.Problem.
-var problems = []string{string(CauseRateLimited), string(CauseDailyQuota), string(CauseOverloaded), "exhausted"}
-
-const otherProblem = "other"
-
 // Estimate is what the answers of a model have taught about its next call. A permille is a
 // thousandth. The zero value says that nothing is known: see RateLimiter.Estimate.
 type Estimate struct {
-	// Answers is how many answers were seen.
-	Answers int `json:"answers"`
-	// OutputTokens is the expected output: a quarter more than the largest of the last 32 to 64
-	// answers.
+	Answers int `json:"answers"` // how many answers were seen
+	// OutputTokens is the expected output: 5/4 of the largest of the last 32 to 64 answers.
 	OutputTokens int `json:"output_tokens"`
-	// PromptPermille is how many tokens a prompt has for a thousand that its caller estimates:
-	// the mean of the first eight prompts, of which each later one replaces an eighth, and the mean
-	// deviation of single prompts from it, so that a minute of calls is not estimated too low. It
-	// is between 250 and 4000, or 0 before the first.
+	// PromptPermille is how many tokens a prompt has for a thousand that its caller estimates: the
+	// mean of the first eight prompts, of which each later one replaces an eighth, and the mean
+	// deviation from it. It is between 250 and 4000, or 0 before the first.
 	PromptPermille int `json:"prompt_permille"`
 	// ErrorP50 and ErrorP95 bound the error of the corrected estimates of the last 64 prompts, in
 	// permille of the real prompt: half of them, and 19 of 20, were wrong by no more.
@@ -225,17 +187,13 @@ func (e Estimate) Correct(promptTokens int) int {
 	return tally.Correct(promptTokens, e.PromptPermille)
 }
 
-// ObserveAnswer learns from an answer of model, for Estimate: from the estimate that the caller's
-// rule gave, before Estimate.Correct, and from the real usage. Of estimated only PromptTokens
-// counts. A count of the prompt or of its estimate that is zero or less is not known, and corrects
-// nothing; without any usage it does nothing. It charges nothing: see Commit.
-//
-// What was learned is saved with the state. With Config.Shared and Config.Store it is of this
-// limiter alone, and ends with it. Reset and the end of the minute and the day keep it: it is about
-// the model, not about its usage. At most Config.MaxModels models are known; a new one takes the
-// place of the one that answered least recently. ObserveAnswer is safe for concurrent use.
-//
-// A Transport of package llmhttp calls it for each answer.
+// ObserveAnswer learns from an answer of model, for Estimate: from the caller's estimate, before
+// Estimate.Correct, of which only PromptTokens counts, and from the real usage. A count of the
+// prompt or of its estimate that is zero or less is not known, and corrects nothing. It charges
+// nothing: see Commit. What was learned is saved with the state. With Config.Shared and
+// Config.Store it is of this limiter alone, and ends with it. Reset keeps it. At most
+// Config.MaxModels models are known; a new one takes the place of the one that answered least
+// recently. An llmhttp.Transport calls it.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -249,12 +207,54 @@ func (u Usage) tokens() tokens.Count {
 	return tokens.Count{Input: u.PromptTokens, Output: u.OutputTokens}
 }
 
-// Estimate returns what was learned of the answers of model: the zero value before the first. It
-// is safe for concurrent use.
+// Estimate returns what was learned of the answers of model: the zero value before the first.
 func (rl *RateLimiter) Estimate(model string) Estimate {
 	rl.mu.RLock()
 	name := rl.nameRLocked(model)
 	rl.mu.RUnlock()
 	e := rl.answers.Estimate(name)
 	return Estimate{e.Answers, e.Output, e.Correction, e.ErrorP50, e.ErrorP95}
+}
+
+// Cause says in one word why a model is in a cooldown. Programs may store and compare the values.
+type Cause string
+
+const (
+	CauseDailyQuota  Cause = "daily_quota"  // the provider said that the quota of the day is used up
+	CauseRateLimited Cause = "rate_limited" // the provider said that its rate limit is exceeded
+	CauseOverloaded  Cause = "overloaded"   // the provider said that it is overloaded
+	CauseCaller      Cause = "caller"       // the program called Cooldown, or gave no cause
+)
+
+// Cooldown follows a provider that said to wait: the model admits nothing before until, also
+// without a quota. A denial has the code DecisionCooldown, and its RetryAfter is the rest of the
+// cooldown. Another cooldown never shortens one that ends later; Reset ends it. It follows the wall
+// clock, and Persist keeps it. Its cause is CauseCaller: see CooldownFor. A time in the past does
+// nothing, and one after April 11 of 2262, the last that int64 nanoseconds reach, counts as that.
+// At most Config.MaxModels models without a quota of their own have a cooldown at a time.
+func (rl *RateLimiter) Cooldown(model string, until time.Time) {
+	rl.cool(model, state.Cooldown{Until: until.Round(0), Cause: state.CauseCaller})
+}
+
+// CooldownFor is Cooldown for d from now, with the cause that Decision.Cause then tells. Of two
+// cooldowns of a model the one that ends later counts, with its cause; of two that end at the same
+// time the first. The cause may be one of the program's own: 1 to 64 bytes of a-z, 0-9 and "_". Any
+// other counts as CauseCaller. A duration of zero or less does nothing.
+func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
+	if d > 0 {
+		until := time.Now().Round(0).Add(d)
+		rl.cool(model, state.Cooldown{Until: until, Cause: state.KeptCause(string(cause))})
+	}
+}
+
+func (rl *RateLimiter) cool(model string, c state.Cooldown) {
+	rl.change(func(now account.Now) (saves bool) {
+		asked, counted := strings.Clone(model), rl.adoptLocked(model, now)
+		if rl.shared == nil {
+			return rl.engine.Cool(counted, asked, clock.UnixNano(c.Until), c.Cause, now)
+		}
+		name := engine.Name{Asked: asked, Counted: counted}
+		rl.shared.putLocked(engine.Cool{Name: name, Until: engine.ClampTime(rl.shared.wallOf(c.Until, now)), Cause: c.Cause})
+		return false
+	})
 }

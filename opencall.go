@@ -11,7 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // toldCall is what the events of a call need beside the call itself, from its admission to its end.
@@ -27,22 +26,20 @@ type toldCall struct {
 	ended   *telling // which is told when the admission was
 }
 
-// end is how a call ends, for its event.
-type end struct {
-	kind EventKind
-	used tokens.Count
-	cost money.Amount
-}
-
-// endOf returns how a call ended.
-func endOf(c *account.Call, how account.How, used tokens.Count) end {
+// endOf returns what the event of the end of a call says of that.
+func endOf(c *account.Call, how account.How, used tokens.Count) Event {
 	switch how {
 	case account.Committed:
-		return end{EventSettled, used, c.Cost}
+		return Event{Kind: EventSettled, Settled: usage(used), Cost: c.Cost}
 	case account.Cancelled:
-		return end{kind: EventReleased}
+		return Event{Kind: EventReleased}
 	}
-	return end{EventExpired, used, c.Most}
+	return Event{Kind: EventExpired, Settled: usage(used), Cost: c.Most}
+}
+
+// closedOf is endOf for a call that is open when the limiter is closed.
+func closedOf(c *account.Call) Event {
+	return Event{Kind: EventReleased, Settled: usage(c.Tokens), Cost: c.Most}
 }
 
 // admittedLocked returns the event that tells of an admission. It returns nil for a call that
@@ -72,7 +69,7 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 		e.decided(by.why)
 	}
 	if !t.outlet.IsOpen() { // since the call stood in line
-		return e.then(t.endLocked(by, c, told, end{EventReleased, c.Tokens, c.Most}, t.rl.nowLocked()))
+		return e.then(t.endLocked(by, c, told, closedOf(c), t.rl.nowLocked()))
 	}
 	return e
 }
@@ -123,14 +120,12 @@ func (t *teller) providerOfRLocked(name string) Provider {
 	return Provider(t.rl.loaded.ProviderOf(name, t.rl.engine.Catalog))
 }
 
-// providersRLocked returns a number, which is not 0, that is another one after each change of what
-// tells the provider of a model.
+// providersRLocked returns a number above 0 that changes with what tells the provider of a model.
 func (t *teller) providersRLocked() int {
 	return t.rl.engine.Catalog.Version() + t.rl.loaded.Providers() + 1
 }
 
-// endedLocked returns the event of a call that ends; nil where its admission was not told, or is on
-// its way.
+// endedLocked returns the event of a call that ends; nil where its admission was not told yet.
 func (t *teller) endedLocked(c *account.Call, how account.How, used tokens.Count, now account.Now) *telling {
 	told, is := c.Local.(*toldCall)
 	if !is {
@@ -145,11 +140,11 @@ func (t *teller) endedLocked(c *account.Call, how account.How, used tokens.Count
 	return e
 }
 
-func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how end, now account.Now) *telling {
-	e := by.makeLocked(t, how.kind)
+func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how Event, now account.Now) *telling {
+	e := by.makeLocked(t, how.Kind)
 	if e != nil {
 		t.fillLocked(e, c, told)
-		e.Cost, e.Settled = how.cost, usage(how.used)
+		e.Cost, e.Settled = how.Cost, how.Settled
 		e.Held = time.Duration(max(now.Instant-c.At.Instant, 0))
 	}
 	c.Local = nil
@@ -159,8 +154,7 @@ func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how end,
 	return e
 }
 
-// reservedLocked returns the event of a request that was decided on: nil for a denial that is no
-// refusal yet.
+// reservedLocked returns the event of a decision; nil for a denial that is no refusal yet.
 func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, estimate tokens.Count) *telling {
 	switch {
 	case made != nil:
@@ -168,12 +162,12 @@ func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, esti
 	case by.tentative || d.Allowed:
 		return nil
 	}
-	return t.toldRefusedLocked(by, d, d.Model, estimate, nil)
+	return t.askedLocked(EventRefused, by, d, d.Model, estimate, nil)
 }
 
-// toldRefusedLocked returns the event of a refusal. d may be nil.
-func (t *teller) toldRefusedLocked(by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
-	e := by.makeLocked(t, EventRefused)
+// askedLocked returns the event of a call that waits, has waited or was refused. d may be nil.
+func (t *teller) askedLocked(kind EventKind, by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
+	e := by.makeLocked(t, kind)
 	if e == nil {
 		return nil
 	}
@@ -208,8 +202,7 @@ func (t *teller) nameRLocked(e *telling, model string) {
 	e.Provider = t.providerOfRLocked(e.Model)
 }
 
-// reservedLocked notes the outcome of requests that were decided on together, and returns the
-// events that tell of it.
+// reservedLocked notes what was decided on requests, and returns the events that tell of it.
 func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision, reqs []Request, now account.Now) (e *telling) {
 	switch {
 	case made != nil:
@@ -222,7 +215,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 	if rl.teller == nil {
 		return nil
 	}
-	return rl.teller.toldRefusedLocked(by, d, model, rl.teller.estimateRLocked(reqs, model), nil)
+	return rl.teller.askedLocked(EventRefused, by, d, model, rl.teller.estimateRLocked(reqs, model), nil)
 }
 
 // admittedAllLocked returns the events of reservations that were made together.
@@ -277,7 +270,7 @@ func (w *waiter) refused(ctx context.Context, by *caller, err error) {
 		rl.refusals.use(rl.nameRLocked(model), rl.Quotas).refused(rl.nowLocked(), d)
 	}
 	if rl.teller != nil {
-		e = rl.teller.toldRefusedLocked(by, d, model, rl.teller.estimateRLocked(reqs, model), err)
+		e = rl.teller.askedLocked(EventRefused, by, d, model, rl.teller.estimateRLocked(reqs, model), err)
 	}
 	rl.mu.Unlock()
 	rl.teller.tell(e)
@@ -292,11 +285,8 @@ func (t *teller) queued(by *caller, w *waiter) {
 	t.rl.mu.Lock()
 	if w.why != nil && t.outlet.Begin() { // which ends with the wait
 		by.queued, by.why = true, w.why
-		e = by.makeLocked(t, EventQueued)
 		model := cmp.Or(w.why.Model, w.requests[0].Model)
-		e.ID, e.Estimated = by.number(), usage(t.estimateRLocked(w.requests, model))
-		e.decided(w.why)
-		t.nameRLocked(e, model)
+		e = t.askedLocked(EventQueued, by, w.why, model, t.estimateRLocked(w.requests, model), nil)
 	}
 	t.rl.mu.Unlock()
 	t.tell(e)
@@ -313,10 +303,8 @@ func (t *teller) served(by *caller, w *waiter) {
 	case w.charges:
 		e = t.admittedAllLocked(by, w.reservations)
 	case by.queued:
-		e = by.makeLocked(t, EventPassed)
-		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usage(t.estimateRLocked(w.requests, w.requests[0].Model))
-		e.decided(w.why)
-		t.nameRLocked(e, w.requests[0].Model)
+		model := w.requests[0].Model
+		e = t.askedLocked(EventPassed, by, w.why, model, t.estimateRLocked(w.requests, model), nil)
 	}
 	t.rl.mu.Unlock()
 	t.tell(e)

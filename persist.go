@@ -2,11 +2,13 @@ package ratelimit
 
 import (
 	"fmt"
-	"math"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -15,9 +17,8 @@ import (
 )
 
 // Persist writes quotas, usage, cooldowns and what ObserveAnswer has learned to the state file. It
-// holds up other calls only while it notes the state, never while it writes, and with very many
-// models lets them in between. Concurrent calls take turns. It leaves out quotas with a negative
-// limit or an unknown zone, because no Load would accept them, and expired cooldowns.
+// holds up other calls only while it notes the state, and with very many models lets them in
+// between. It leaves out invalid quotas, which no Load would accept, and expired cooldowns.
 //
 // With YAML it replaces the whole file: a crash leaves the old or the new one. It overwrites the
 // changes of other processes. A file that Load could not read is first moved aside, to its name
@@ -27,10 +28,7 @@ import (
 // limiter's last Load or Persist, day counts included; of two cooldowns of a model the later
 // stays. On a closed limiter it returns ErrClosed.
 //
-// With Config.Shared and Config.Store everything is in the file or store already. Persist and Load
-// then only check that, for as long as a call may take, and return the error if it is not so.
-//
-// Persist is safe for concurrent use.
+// With Config.Shared and Config.Store Persist and Load only return the error of that, if any.
 func (rl *RateLimiter) Persist() error {
 	if rl.shared != nil {
 		return rl.shared.persist("persist")
@@ -40,8 +38,7 @@ func (rl *RateLimiter) Persist() error {
 	return rl.storage.save(rl)
 }
 
-// storage is the state file of a limiter: a YAML file or a database. The methods are called
-// with mu held.
+// storage is the state file of a limiter, YAML or a database. Its methods are called with mu held.
 type storage struct {
 	mu      sync.Mutex // one Persist, Load or Close at a time; taken before RateLimiter.mu
 	path    string     // the YAML file; empty with SQLite
@@ -55,7 +52,10 @@ func (s *storage) isClosed() bool { return s.sqlite != nil && s.sqlite.db == nil
 
 // save is Persist.
 func (s *storage) save(rl *RateLimiter) (err error) {
-	s.begin(rl)
+	rl.mu.Lock()
+	rl.saves++
+	rl.autosave.saver.Begin() // before the state is copied
+	rl.mu.Unlock()
 	began, system := rl.teller.now(), settings.YAML
 	if s.sqlite != nil {
 		system = settings.SQLite
@@ -68,42 +68,22 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
-	s.end(rl)
-	return nil
-}
-
-// begin tells the saver that the state is about to be copied.
-func (s *storage) begin(rl *RateLimiter) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.saves++
-	if rl.autosave.saver != nil {
-		rl.autosave.saver.Begin()
-		rl.autosave.nextAt = math.MinInt64
-	}
-}
-
-// end notes that the save that began last succeeded.
-func (s *storage) end(rl *RateLimiter) {
 	rl.mu.Lock()
 	rl.saved = rl.saves
 	rl.mu.Unlock()
+	return nil
 }
 
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were
-// not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) and the account's
-// limits (SetAccountQuotas) win over the file, and the file wins over default profiles, except for
-// profiles' quotas that an earlier run has left there. Of a model's cooldowns in memory and in the
-// file, the later wins; what ObserveAnswer has learned is put together. A missing file changes
-// nothing and is not an error. Waiters are served at once.
+// not persisted are gone. Quotas that the program set and the account's limits win over the file,
+// and the file over default profiles, except for profiles' quotas that an earlier run has left
+// there. Of a model's cooldowns in memory and in the file, the later wins; what ObserveAnswer has
+// learned is put together. A missing file changes nothing. Waiters are served at once.
 //
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
-// field and its value; for a limit that is not an integer of zero or more, and for an unknown
-// zone, it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a
-// closed limiter, Load returns ErrClosed. With Config.Shared and Config.Store it does the same as
-// Persist.
-//
-// Load is safe for concurrent use.
+// field and its value; for a limit that is not an integer of zero or more, and for an unknown zone,
+// it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a closed
+// limiter, Load returns ErrClosed.
 func (rl *RateLimiter) Load() error {
 	if rl.shared != nil {
 		return rl.shared.persist("load")
@@ -135,8 +115,7 @@ func (s *storage) load(rl *RateLimiter) error {
 
 // AutoPersist says when the limiter writes its state file by itself. The zero value is off.
 type AutoPersist struct {
-	// Delay is the time from the last change to the write. Zero turns AutoPersist off, whatever
-	// MaxWait is; it must not be negative.
+	// Delay is the time from the last change to the write. Zero turns AutoPersist off.
 	Delay time.Duration `yaml:"delay,omitempty"`
 	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
 	// ten times Delay; otherwise it must be at least Delay.
@@ -157,37 +136,84 @@ func (s *storage) startSaver(rl *RateLimiter, when AutoPersist) error {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.autosave = autosave{saver, math.MinInt64}
+	rl.autosave.saver = saver
 	return nil
 }
 
 // autosave is what saves the state by itself. RateLimiter.mu guards it.
-type autosave struct {
-	saver  *chores.Saver // nil without Config.AutoPersist
-	nextAt int64         // from this instant on it is told of changes
-}
+type autosave struct{ saver *chores.Saver } // nil without Config.AutoPersist
 
 // changedLocked notes an unsaved change, as of an instant.
 func (s *autosave) changedLocked(instant int64) {
-	if instant >= s.nextAt {
-		s.tellLocked(instant)
-	}
-}
-
-// tellLocked is apart from changedLocked so that the compiler can inline that, which it cannot
-// where it inlines this one.
-//
-//go:noinline
-func (s *autosave) tellLocked(instant int64) {
-	s.nextAt = account.Never
 	if s.saver != nil {
-		s.nextAt = instant + int64(s.saver.Changed())
+		s.saver.ChangedAt(instant)
 	}
 }
 
 // changedNowLocked is changedLocked for callers that have not read the clock.
 func (s *autosave) changedNowLocked(c *clock.Clock) {
 	if s.saver != nil {
-		s.changedLocked(c.Sync())
+		s.saver.ChangedAt(c.Sync())
 	}
+}
+
+// saving is a Persist under way. It copies no entries.
+type saving struct {
+	rl     *RateLimiter
+	pinned atomic.Bool // as long as it is true the entries are left where and as they are
+}
+
+// walk visits what a file is to have of all models: it returns what is beside their usage, and
+// visits that, once begin was called. It does so once more if all models were reset meanwhile: the
+// file must have everything from before the reset or nothing. While storage.mu is held, no Load
+// replaces the usage.
+func (s *saving) walk(begin func(), visit func(a *account.Account, now account.Now)) (is *state.Snapshot) {
+	for range 2 {
+		begin()
+		var reset bool
+		if is, reset = s.walkOnce(visit); !reset {
+			break
+		}
+	}
+	return is
+}
+
+func (s *saving) walkOnce(visit func(a *account.Account, now account.Now)) (is *state.Snapshot, reset bool) {
+	rl, first := s.rl, -1 // the version of the first account that was visited
+	is = state.NewSnapshot()
+	rl.walk(func(a *account.Account, now account.Now) {
+		if first < 0 {
+			first = rl.stateVersion
+		}
+		a.StoreBeside(is, now)
+		if a.IsShown() {
+			rl.localLocked(a).marks.Note(rl.saves, rl.saved, a.Save())
+			visit(a, now)
+		}
+	})
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.engine.Spender(state.OtherAccount).StoreBeside(is, rl.nowLocked())
+	return is, first >= 0 && first != rl.stateVersion
+}
+
+// catalog copies what a file is to have of names, and returns which quotas were supplied.
+func (s *saving) catalog() (f catalog.File, supplied map[string]bool) {
+	s.rl.mu.RLock()
+	f, supplied = s.rl.engine.Catalog.Stored()
+	s.rl.mu.RUnlock()
+	maps.DeleteFunc(f.Pools, func(pool string, _ []string) bool {
+		q := f.Quotas[pool]
+		return q.Validate(pool) != nil // a Load would not accept it
+	})
+	return f, supplied
+}
+
+// storedQuotas returns quotas as stores see them.
+func storedQuotas(quotas map[string]ModelQuota) map[string]state.Quota {
+	stored := make(map[string]state.Quota, len(quotas))
+	for model, q := range quotas {
+		stored[model] = state.Quota(q)
+	}
+	return stored
 }

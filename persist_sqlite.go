@@ -20,8 +20,9 @@ type sqliteStore struct {
 	models *sqlitestate.Unsaved
 }
 
+// close closes the database, if there is one that is open.
 func (s *sqliteStore) close() error {
-	if s.db == nil {
+	if s == nil || s.db == nil {
 		return nil
 	}
 	db := s.db
@@ -57,8 +58,9 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
 	}
-	save := newSaving(rl)
-	defer save.done()
+	save := &saving{rl: rl}
+	save.pinned.Store(true)
+	defer save.pinned.Store(false)
 	rl.adoptAll()
 	f, supplied := save.catalog()
 	is := s.compareAll(save)
@@ -74,9 +76,8 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	return err
 }
 
-// compareAll finds the models that differ, and returns what is beside their usage. One that is
-// reset meanwhile may be met twice.
-func (s *sqliteStore) compareAll(save saving) *state.Snapshot {
+// compareAll finds the models that differ, some twice, and returns what is beside their usage.
+func (s *sqliteStore) compareAll(save *saving) *state.Snapshot {
 	rl := save.rl
 	begin := func() {
 		s.end(rl, false) // of what was found before
@@ -84,7 +85,7 @@ func (s *sqliteStore) compareAll(save saving) *state.Snapshot {
 	}
 	is := save.walk(begin, func(a *account.Account, now account.Now) {
 		if s.models.Compare(a, now, rl.span()) {
-			a.Pin(save.pinned)
+			a.Pin(&save.pinned)
 		}
 	})
 	rl.mu.Lock()

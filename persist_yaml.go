@@ -17,8 +17,9 @@ func (s *storage) persistYAML(rl *RateLimiter) error {
 	if s.path == "" {
 		return errNoFile
 	}
-	save, replace := newSaving(rl), fsx.Replace
-	defer save.done()
+	save, replace := &saving{rl: rl}, fsx.Replace
+	save.pinned.Store(true)
+	defer save.pinned.Store(false)
 	snapshot := save.snapshot()
 	if s.suspect {
 		replace = fsx.ReplaceKeepingOld
@@ -34,7 +35,7 @@ func (s *storage) persistYAML(rl *RateLimiter) error {
 
 // snapshot notes what is to be stored. Other calls wait for a copy of the slices' ends alone, and
 // room for those is made before the lock is taken.
-func (s saving) snapshot() *state.Snapshot {
+func (s *saving) snapshot() *state.Snapshot {
 	type entry struct {
 		model string
 		usage account.Usage
@@ -52,7 +53,7 @@ func (s saving) snapshot() *state.Snapshot {
 	entries := ring.Room[entry](room + room/8)
 	begin := func() { entries = entries[:0] }
 	is := s.walk(begin, func(a *account.Account, _ account.Now) {
-		a.Pin(s.pinned)
+		a.Pin(&s.pinned)
 		entries = append(entries, entry{a.Name, *a.Usage()})
 	})
 	for i := range entries {

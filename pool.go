@@ -10,29 +10,23 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Pool is a limit that several models share: a bucket of the provider, the limit of an
-// organisation over all its models, or one of your own. A call is charged to its model and to each
-// pool that the model is in, all of them or none.
-//
-// The zero value is a pool of no model that limits nothing.
+// Pool is a limit that several models share: a bucket of the provider, the limit of an organisation
+// over all its models, or one of your own. A call is charged to its model and to each pool that the
+// model is in, all of them or none. The zero value is a pool of no model that limits nothing.
 type Pool struct {
 	// Models are the members: names of models, and patterns, in which "*" stands for any run of
 	// bytes. The pattern "*" is all models together, where the quota "*" is one for each model that
 	// has none of its own. A model is in the pool if a member names or covers the name under which
 	// it is counted (Config.Aliases, Config.MatchVersions), or the one that the caller used.
-	Models []string `yaml:"models" json:"models"`
-	// Quota is what the members may use together. Its fields mean what they mean for a model.
-	Quota ModelQuota `yaml:"quota" json:"quota"`
+	Models []string   `yaml:"models" json:"models"`
+	Quota  ModelQuota `yaml:"quota" json:"quota"` // what the members may use together; its fields mean what they mean for a model
 }
 
 // SetPool adds a pool, or replaces the one of that name. What was charged to a pool of that name
-// stays charged to it. With an invalid quota the pool admits nothing, and Decide returns
-// DecisionInvalidQuota. The name must not be empty, and its Models must be UTF-8: else nothing
-// changes, and Config.OnError gets an error.
-//
-// Waiters are served by the new pool at once, or refused if their request does not fit it. With
-// Config.Shared or Config.Store the pool is that of all processes, and the last SetPool of any of
-// them holds. RemovePool takes it back. SetPool is safe for concurrent use.
+// stays charged to it. With an invalid quota the pool admits nothing (DecisionInvalidQuota). With
+// an empty name, or Models that are not UTF-8, nothing changes, and Config.OnError gets an error.
+// Waiters are served or refused at once. With Config.Shared or Config.Store the pool is that of all
+// processes, and the last SetPool of any of them holds. RemovePool takes it back.
 func (rl *RateLimiter) SetPool(name string, pool Pool) {
 	if err := state.CheckPool(name, pool.Models); err != nil {
 		rl.reporter.Report(fmt.Errorf("set pool: %w", err))
@@ -47,17 +41,15 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 // earlier run of it said and a file holds. A pool of that name of a provider's profile comes back;
 // any other is none any more, and what was charged to it is forgotten, but for money: a pool of
 // that name which SetPool makes in the same month has spent it. Calls that are open stay charged to
-// their models. A Load does not bring the pool back. With Config.Shared or Config.Store it is taken
-// back for all processes.
-//
-// Waiters are served at once. RemovePool is safe for concurrent use.
+// their models. A Load does not bring it back. With Config.Shared or Config.Store this is for all
+// processes. Waiters are served at once.
 func (rl *RateLimiter) RemovePool(name string) {
 	rl.say(byProgram, engine.RemovePool{Counted: state.PoolName(name)})
 }
 
 // Pool returns a pool: one of Config.Pools or SetPool, of the state file, or of a provider's
 // profile, whose Models are the names and patterns of the profile, and whose members are the models
-// that have the profile's quota. The caller may change the copy. Pool is safe for concurrent use.
+// that have the profile's quota. The caller may change the copy.
 func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()
@@ -70,8 +62,7 @@ func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 	return Pool{Models: is.Members, Quota: ModelQuota(is.Quota)}, true
 }
 
-// PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it
-// is zero. It is safe for concurrent use.
+// PoolStats returns the usage of a pool without expired charges; zero for an unknown pool.
 func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	counted := state.PoolName(name)
 	rl.shared.freshen()
@@ -84,8 +75,7 @@ func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	return stats
 }
 
-// PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is
-// safe for concurrent use.
+// PoolsOf returns the names of the pools that a call of model is charged to, sorted.
 func (rl *RateLimiter) PoolsOf(model string) (names []string) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -102,7 +92,7 @@ func validatePools(pools map[string]Pool) error {
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		pool, quota := pools[name], state.Quota(pools[name].Quota)
 		if err := state.CheckPool(name, pool.Models); err != nil {
-			return fmt.Errorf("field Pools: %w", err)
+			return inField("Pools", err)
 		}
 		if err := quota.Validate(state.PoolName(name)); err != nil {
 			return err

@@ -8,14 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // UnpricedPolicy says what happens to a call of a model without a price (Config.Prices, SetPrice)
-// where the quota of the model, or of one of its pools, limits spend. The zero value is
-// UnpricedDeny.
+// where its quota, or that of one of its pools, limits spend. Zero is UnpricedDeny.
 type UnpricedPolicy int
 
 // The policies.
@@ -39,44 +39,38 @@ func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
 
 // SetPrice sets the price of a model, as an entry of Config.Prices does: see there for names and
 // patterns. The zero price is that of a free model. Calls that are open keep the amount that they
-// have reserved, and are settled at the new price. Prices are of this limiter alone. They are
-// neither saved nor shared: the cost of each call is.
-//
-// Calls of this limiter that wait ask at the new price, and are served or refused at once. A
-// negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. SetPrice is
-// safe for concurrent use.
+// have reserved, and are settled at the new price. Prices are neither saved nor shared: the cost of
+// each call is. Calls of this limiter that wait ask at the new price, and are served or refused at
+// once. A negative price is an error that wraps money.ErrInvalidPrice, and changes nothing.
 func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	if err := catalog.ValidatePrice(model, price); err != nil {
 		return fmt.Errorf("set price: %w", err)
 	}
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	if rl.pricing == nil {
-		rl.pricing = new(catalog.Prices)
-	}
-	rl.pricing.Set(model, price)
-	now := rl.nowLocked()
-	if rl.shared != nil {
-		number := func(w *waiter) int64 { return rl.shared.waiting[w] }
-		for _, w := range slices.SortedFunc(maps.Keys(rl.shared.waiting), func(a, b *waiter) int { return cmp.Compare(number(a), number(b)) }) {
-			rl.shared.repriceLocked(w, false)
+	rl.change(func(now account.Now) (saves bool) {
+		if rl.pricing == nil {
+			rl.pricing = new(catalog.Prices)
 		}
-		return nil
-	}
-	changed := false
-	for w, option := range rl.engine.Queue {
-		changed = w.Local.(*waiter).priceLocked(option.Requests) || changed
-	}
-	if changed {
-		rl.engine.Serve(now)
-	}
-	rl.leaveLocked(now)
+		rl.pricing.Set(model, price)
+		if rl.shared != nil {
+			waiting := rl.shared.waiting
+			for _, w := range slices.SortedFunc(maps.Keys(waiting), func(a, b *waiter) int { return cmp.Compare(waiting[a], waiting[b]) }) {
+				rl.shared.repriceLocked(w, false)
+			}
+			return false
+		}
+		changed := false
+		for w, option := range rl.engine.Queue {
+			changed = w.Local.(*waiter).priceLocked(option.Requests) || changed
+		}
+		if changed {
+			rl.engine.Serve(now)
+		}
+		return false
+	})
 	return nil
 }
 
-// PriceOf returns the price by which calls of a model are counted: see Config.Prices. ok is false
-// where the model has none. PriceOf is safe for concurrent use.
+// PriceOf returns the price by which calls of a model are counted: see Config.Prices.
 func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -2,16 +2,12 @@ package ratelimit
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
-	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Provider names a provider of models. The constants below are the providers that have a profile;
@@ -21,53 +17,37 @@ type Provider string
 // The known providers. docs/providers.md has what is known of each: for some that is only how
 // they count, because they publish no figures.
 const (
-	// ProviderGemini is Google's Gemini API.
-	ProviderGemini Provider = "gemini"
-	// ProviderOpenAI is the OpenAI API.
-	ProviderOpenAI Provider = "openai"
-	// ProviderAnthropic is the Anthropic API.
-	ProviderAnthropic Provider = "anthropic"
-	// ProviderGroq is GroqCloud.
-	ProviderGroq Provider = "groq"
-	// ProviderMistral is Mistral's API.
-	ProviderMistral Provider = "mistral"
-	// ProviderXAI is the API of xAI.
-	ProviderXAI Provider = "xai"
-	// ProviderDeepSeek is DeepSeek's API, which limits open requests.
-	ProviderDeepSeek Provider = "deepseek"
-	// ProviderAzure is Azure OpenAI, whose limits belong to your deployments.
-	ProviderAzure Provider = "azure"
-	// ProviderBedrock is Amazon Bedrock.
-	ProviderBedrock Provider = "bedrock"
-	// ProviderVertex is Vertex AI of Google Cloud.
-	ProviderVertex Provider = "vertex"
-	// ProviderCerebras is Cerebras Inference.
-	ProviderCerebras Provider = "cerebras"
-	// ProviderOpenRouter is OpenRouter, which limits its free models.
-	ProviderOpenRouter Provider = "openrouter"
-	// ProviderLocal stands for inference on your own hardware (Ollama, MLX, llama.cpp). It has no
-	// default quotas.
+	ProviderGemini     Provider = "gemini"     // Google's Gemini API
+	ProviderOpenAI     Provider = "openai"     // the OpenAI API
+	ProviderAnthropic  Provider = "anthropic"  // the Anthropic API
+	ProviderGroq       Provider = "groq"       // GroqCloud
+	ProviderMistral    Provider = "mistral"    // Mistral's API
+	ProviderXAI        Provider = "xai"        // the API of xAI
+	ProviderDeepSeek   Provider = "deepseek"   // DeepSeek's API, which limits open requests
+	ProviderAzure      Provider = "azure"      // Azure OpenAI, whose limits belong to your deployments
+	ProviderBedrock    Provider = "bedrock"    // Amazon Bedrock
+	ProviderVertex     Provider = "vertex"     // Vertex AI of Google Cloud
+	ProviderCerebras   Provider = "cerebras"   // Cerebras Inference
+	ProviderOpenRouter Provider = "openrouter" // OpenRouter, which limits its free models
+	// ProviderLocal is inference on your own hardware (Ollama, MLX, llama.cpp), without quotas.
 	ProviderLocal Provider = "local"
 )
 
 // ProviderProfile is a provider with the quotas of its models at one tier.
 type ProviderProfile struct {
 	Provider Provider
-	// Models are the quotas by the name of the model. A name with "*" is a pattern, in which "*"
-	// stands for any run of bytes.
+	// Models are the quotas by name; with "*" it is a pattern, in which that stands for any run of
+	// bytes.
 	Models map[string]ModelQuota
 
-	// Tier is one of Tiers, "" for a provider without any.
-	Tier string
+	Tier string // one of Tiers, "" for a provider without any
 	// Counting says how the provider counts, in the words that docs/providers.md explains, such
 	// as "keeps max_tokens", "input only" or "cache reads free".
 	Counting []string
-	// Sources says where each of Models comes from. Its keys are those of Models.
-	Sources map[string]ProfileSource
+	Sources  map[string]ProfileSource // where each of Models comes from; its keys are those of Models
 }
 
-// ProfileSource says where and when a quota of a profile was read. Providers change their limits
-// often, so a quota may be out of date.
+// ProfileSource says where and when a quota of a profile was read, which may be out of date.
 type ProfileSource struct {
 	Tier     string    // the tier for which the quota was read, "" where the source names none
 	Group    string    // models of one group share a bucket at the provider, and are a Pool; "" if each has its own
@@ -75,30 +55,28 @@ type ProfileSource struct {
 	ReadOn   time.Time // midnight UTC of the day it was read
 	Counting []string  // how the provider counts what the quota limits
 
-	// Confidence is "published" for a figure of the provider's own page, "measured" for one of
-	// its refusals, "second-hand" for one that others read there, and "source document" for those
-	// that DefaultProfiles has always had.
+	// Confidence is "published" for a figure of the provider's own page, "measured" for one of its
+	// refusals, "second-hand" for one that others read there, and "source document" for the oldest
+	// ones.
 	Confidence string
 }
 
-// Profile returns what a provider allows at one of its Tiers. The tier "" is the lowest paid one;
-// a model for which it has no figure then has that of the lowest paid tier by the names that the
-// provider used before, if there is one. Upper and lower case are the same, and "Tier 1" is "1".
-// A provider without known figures has a profile without models.
-//
-// The profile is a copy, which the caller may change. An error wraps ErrUnknownProvider, or it
-// names the tier and those that exist. Profile is safe for concurrent use.
+// Profile returns what a provider allows at one of its Tiers. The tier "" is the lowest paid one; a
+// model for which it has no figure then has that of the lowest paid tier by the names that the
+// provider used before, if there is one. Upper and lower case are the same, and "Tier 1" is "1". A
+// provider without known figures has a profile without models. The caller may change it. An error
+// wraps ErrUnknownProvider, or names the tiers that exist. Profile is safe for concurrent use.
 func Profile(provider Provider, tier string) (ProviderProfile, error) {
-	p, at, rows, err := profile.Builtin().At(string(provider), tier)
+	is, err := profile.Builtin().At(string(provider), tier)
 	if err != nil {
 		return ProviderProfile{}, fmt.Errorf("profile: %w", err)
 	}
-	return makeProfile(p, at, rows), nil
+	return makeProfile(&is), nil
 }
 
 // Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
-// called them before follow in the same order. It returns nil for an unknown provider and for one
-// whose tiers are not known. Tiers is safe for concurrent use.
+// called them before follow in the same order. It returns nil where none are known. Tiers is safe
+// for concurrent use.
 func Tiers(provider Provider) []string {
 	p := profile.Builtin().Provider(string(provider))
 	if p == nil || len(p.Tiers) == 0 {
@@ -116,66 +94,37 @@ func Tiers(provider Provider) []string {
 func DefaultProfiles() map[Provider]ProviderProfile {
 	all := make(map[Provider]ProviderProfile)
 	for _, name := range profile.Builtin().Names() {
-		p := profile.Builtin().Provider(name)
-		all[Provider(name)] = makeProfile(p, p.LowestPaid(), p.Defaults())
+		is, _ := profile.Choose(name, nil)
+		all[Provider(name)] = makeProfile(&is)
 	}
 	return all
 }
 
 // profiles returns the profiles that the limiter begins with.
-func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
+func (cfg *Config) profiles() ([]profile.Chosen, error) {
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
 	}
-	for provider := range cfg.Tiers {
-		if _, err := profile.Builtin().Known(string(provider)); err != nil {
-			return nil, fmt.Errorf("Tiers: %w", err)
-		}
-		if !slices.Contains(providers, provider) {
-			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
-		}
-	}
-	for _, provider := range providers {
-		found, err := profileOf(provider, cfg.Tiers)
-		if err != nil {
-			return nil, err
-		}
-		loaded = append(loaded, found)
-	}
-	return loaded, nil
+	return profile.ChooseAll(providers, cfg.Tiers)
 }
 
-// profileOf returns the profile that a limiter takes of a provider: that of its tier if one is
-// named, else the default one.
-func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, error) {
-	if tier, named := tiers[provider]; named {
-		return Profile(provider, tier)
-	}
-	p, err := profile.Builtin().Known(string(provider))
-	if err != nil {
-		return ProviderProfile{}, err
-	}
-	return makeProfile(p, p.LowestPaid(), p.Defaults()), nil
-}
-
-// makeProfile copies rows.
-func makeProfile(p *profile.Provider, tier string, rows map[string]*profile.Row) ProviderProfile {
+// makeProfile copies a profile.
+func makeProfile(is *profile.Chosen) ProviderProfile {
 	made := ProviderProfile{
-		Provider: Provider(p.Name), Tier: tier, Counting: profile.Words(p.Counting),
-		Models: make(map[string]ModelQuota, len(rows)), Sources: make(map[string]ProfileSource, len(rows)),
+		Provider: Provider(is.Name), Tier: is.Tier, Counting: profile.Words(is.Counting),
+		Models: make(map[string]ModelQuota, len(is.Rows)), Sources: make(map[string]ProfileSource, len(is.Rows)),
 	}
-	for name, row := range rows {
+	for name, row := range is.Rows {
 		made.Models[name] = ModelQuota(row.Limits.Quota())
-		made.Sources[name] = ProfileSource(p.SourceOf(row, tier))
+		made.Sources[name] = ProfileSource(is.SourceOf(row, is.Tier))
 	}
 	return made
 }
 
 // StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that
-// is older than 90 days: the provider may have another one by now. It comes once a process for each
-// provider; [RateLimiter.Health] has it for each model. Set your account's own limits to be rid of
-// it, by Config.Quotas or SetAccountQuotas; see package accountlimits.
+// is older than 90 days. It comes once a process for each provider; [RateLimiter.Health] has it for
+// each model. Set your account's own limits to be rid of it: see package accountlimits.
 type StaleProfileError struct {
 	Provider Provider
 	Model    string    // the model, as it is counted
@@ -190,15 +139,11 @@ func (e *StaleProfileError) Error() string {
 }
 
 // addProfileLocked takes over the quotas of a profile.
-func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, now account.Now) {
-	is := catalog.Profile{Provider: string(p.Provider)}
-	rl.loaded.Add(is.Provider)
-	var zones []string
-	for _, name := range slices.Sorted(maps.Keys(p.Models)) {
-		q, from := state.Quota(p.Models[name]), p.Sources[name]
-		rl.loaded.AddQuota(name, profile.Quota{Quota: q, Provider: is.Provider, URL: from.URL, ReadOn: from.ReadOn})
-		is.Rows = append(is.Rows, catalog.Row{Name: name, Quota: q, Group: from.Group})
-		zones = append(zones, q.DayZone)
+func (rl *RateLimiter) addProfileLocked(p *profile.Chosen, now account.Now) {
+	is := rl.loaded.Take(p)
+	zones := make([]string, len(is.Rows))
+	for i := range is.Rows {
+		zones[i] = is.Rows[i].Quota.DayZone
 	}
 	rl.sayLocked(byProfile, now, engine.AddProfile{Profile: is}, zones...)
 }
@@ -207,8 +152,8 @@ func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, now account.Now) {
 var toldStale sync.Map
 
 // checkAgeRLocked reports a model that is decided on by an old quota of a profile. Methods call it
-// where the model has no usage yet, or something had to be brought in order: so each model comes to
-// it at its first use, and every now and then.
+// where the model has no usage yet, or something had to be brought in order: so at the first use,
+// and now and then.
 func (rl *RateLimiter) checkAgeRLocked(counted string) {
 	if rl.reporter == nil || !rl.loaded.HasQuotas() {
 		return

@@ -10,11 +10,11 @@ import (
 )
 
 // BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
-// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
-// most. An interval of zero or less does nothing.
+// unused models do not hold memory. It holds up others for about a millisecond at a time. An
+// interval of zero or less does nothing.
 //
-// The returned function stops it, and once that has returned no prune runs; it may be called more
-// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
+// The returned function, which may be called more than once, stops it, and returns when no prune
+// runs any more. Close stops it as well.
 func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	if interval <= 0 {
 		return func() {}
@@ -60,8 +60,7 @@ func (rl *RateLimiter) adoptAll() {
 	rl.leaveLocked(now)
 }
 
-// findByHand has the engine know what the program has changed by hand, but for entries of State,
-// which it returns.
+// findByHand has the engine know what was changed by hand, and returns the entries of State.
 func (rl *RateLimiter) findByHand() (entries []byHand, now account.Now) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,14 +10,14 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// ModelQuota is what a provider allows one model. A zero field is unlimited, so the zero value
-// limits nothing. A negative field, an unknown zone, or a floor above its ceiling makes the quota
-// invalid: constructors and Load refuse it; SetQuota accepts it, and the model admits nothing until
-// the quota is corrected.
+// ModelQuota is what a provider allows one model. A zero field is unlimited. A negative field, an
+// unknown zone, or a floor above its ceiling makes it invalid: constructors and Load refuse it;
+// SetQuota accepts it, and the model admits nothing until it is corrected.
 type ModelQuota struct {
 	MaxRPM int `yaml:"max_rpm" json:"max_rpm,omitempty"` // requests per minute
 	MaxTPM int `yaml:"max_tpm" json:"max_tpm,omitempty"` // tokens per minute, prompt and output together
@@ -37,65 +38,78 @@ type ModelQuota struct {
 	// With MaxRPM 60 and a Burst of 10 s ten calls may start at once, and then one a second.
 	//
 	// A single call above the share passes once all earlier calls are paid for, and is paid for
-	// afterwards; the requests of one ReserveAll or AcquireAll count as a single call. The limits
-	// of the minute still hold. Zero, and a minute or more, let the whole quota of a minute start
-	// at once; negative is invalid. In files and in JSON Burst is a duration with its unit, such
-	// as 10s.
+	// afterwards; the requests of one ReserveAll or AcquireAll count as one. The limits of the
+	// minute still hold. Zero, and a minute or more, let the whole quota of a minute start at once.
+	// In files and in JSON Burst has its unit, such as 10s.
 	Burst time.Duration `yaml:"burst,omitempty" json:"burst,omitempty"`
 
 	// AdaptiveFloorRPM and AdaptiveCeilingRPM are for a provider that does not say how many
 	// requests it allows: the limiter finds a rate between them, in requests per minute, by the
 	// refusals that ObserveRefusal reports. It begins at twice the floor, and the rate loses half
-	// of its distance to the floor in each hour without requests. Requests start evenly spaced;
-	// one that starts late, as timers are, may be followed up to 5 ms early. Where only one of the
-	// two is set, the floor is 1 and the ceiling 1,000,000. The other limits hold beside what is
-	// found. Package adaptive says how a rate is found.
+	// of its distance to the floor in each hour without requests. Requests start evenly spaced, up
+	// to 5 ms early after a late one. Where only one of the two is set, the floor is 1 and the
+	// ceiling 1,000,000. The other limits hold beside what is found. Package adaptive says how a
+	// rate is found.
 	AdaptiveFloorRPM   int `yaml:"adaptive_floor_rpm,omitempty" json:"adaptive_floor_rpm,omitempty"`
 	AdaptiveCeilingRPM int `yaml:"adaptive_ceiling_rpm,omitempty" json:"adaptive_ceiling_rpm,omitempty"`
 	// AdaptiveFloorInFlight and AdaptiveCeilingInFlight are the same for concurrent calls, which
-	// overload lowers. Where only one of them is set, the floor is 1 and the ceiling 10,000.
+	// overload lowers; 1 and 10,000 where only the other one is set.
 	AdaptiveFloorInFlight   int `yaml:"adaptive_floor_in_flight,omitempty" json:"adaptive_floor_in_flight,omitempty"`
 	AdaptiveCeilingInFlight int `yaml:"adaptive_ceiling_in_flight,omitempty" json:"adaptive_ceiling_in_flight,omitempty"`
 
 	// MaxSpendPerDay and MaxSpendPerMonth limit what calls cost, by Config.Prices. The day is that
 	// of DayZone, without which it is 24 hours from its first spend. The month is the calendar
-	// month in DayZone, without which it is that in UTC. In files and in JSON they are texts, such
-	// as $12.50.
+	// month in DayZone, without which it is that in UTC. In files they are like $12.50.
 	//
 	// A call is admitted if the most that it can cost fits: all of its input at the highest price
 	// of input, and the output tokens of its request. What it did cost replaces that when it is
-	// settled. So spend exceeds a limit only by what open calls use beyond their requests, as calls
-	// do whose output tokens are a guess and not the cap that the provider was given. Reset does
-	// not change spend: it counts until its day and month end.
+	// settled. So spend exceeds a limit only by what open calls use beyond their requests, where
+	// their output tokens are a guess and not the provider's cap. Reset does not change spend.
 	MaxSpendPerDay   money.Amount `yaml:"max_spend_per_day,omitempty" json:"max_spend_per_day,omitempty"`
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
+}
+
+// MarshalJSON returns an object with the keys of a YAML file: {"max_rpm":60,"burst":"10s"}. Fields
+// that are zero are left out.
+func (q ModelQuota) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(q) }
+
+// UnmarshalJSON reads what MarshalJSON writes. A key that is missing leaves its field as it is, and
+// an unknown one is ignored, as encoding/json does. Burst is a text with its unit. An error names
+// the key and the value, and leaves q as it was. Limits are not checked.
+func (q *ModelQuota) UnmarshalJSON(data []byte) (err error) {
+	return clock.DecodeStruct(data, "quota", q)
 }
 
 // SetQuota sets the quota of one model; of an alias (Config.Aliases), that of what it stands for.
 // Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
 // over the account's limits, files and profiles. The zero quota makes the model unlimited. With an
-// invalid one the model admits nothing, and Decide returns DecisionInvalidQuota.
-//
-// Waiters are served by the new quota at once, or refused if their request does not fit it. With
-// Config.Shared and Config.Store the quota applies to all processes, also an invalid one.
-// RemoveQuota takes it back. SetQuota is safe for concurrent use.
+// invalid one the model admits nothing (DecisionInvalidQuota). Waiters are served or refused at
+// once. With Config.Shared and Config.Store it applies to all processes. RemoveQuota takes it back.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = state.ModelName(rl.naming.Aliased(model))
 	rl.say(byProgram, engine.SetQuota{Counted: model, Quota: state.Quota(quota)}, quota.DayZone)
 }
 
-// say has a setting of quotas take effect, and saved. by is what Config.Events is told of who says
-// it; zones are those of the quotas.
+// say has a setting of quotas take effect. by is Event.By; zones are those of the quotas.
 func (rl *RateLimiter) say(by string, c engine.Command, zones ...string) {
+	rl.change(func(now account.Now) (saves bool) {
+		rl.adoptQuotasLocked(now)
+		rl.sayLocked(by, now, c, zones...)
+		return true
+	})
+}
+
+// change has what do changes take effect: it is saved, if do says so, sent to the others, and told.
+func (rl *RateLimiter) change(do func(now account.Now) (saves bool)) {
 	defer rl.teller.flush()
 	defer rl.shared.send()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
-	rl.adoptQuotasLocked(now)
-	rl.sayLocked(by, now, c, zones...)
-	rl.autosave.changedNowLocked(&rl.clock)
+	if do(now) {
+		rl.autosave.changedNowLocked(&rl.clock)
+	}
 	rl.leaveLocked(now)
 }
 
@@ -119,33 +133,27 @@ func (rl *RateLimiter) saidLocked(now account.Now) {
 }
 
 // RemoveQuota takes back the program's quota of a model: one set by Config.Quotas, SetQuota or the
-// map Quotas, and one that an earlier run left in a file. A quota of a file that does not tell who
-// said it counts as the program's. The model goes back to the account's limits, else to a
-// profile, else to a pattern or "*", else it has no quota. What was learned of it is forgotten. A
-// model of which the program has said nothing keeps its quota. Aliases apply as in SetQuota.
-//
-// A Load does not bring the quota back, nor does the file of the next Persist. With Config.Shared
-// and Config.Store it is taken back for all processes. Waiters are served or refused at once.
-// RemoveQuota is safe for concurrent use.
+// map Quotas, and one that an earlier run left in a file, or that a file has without its origin.
+// The model goes back to the account's limits, else to a profile, else to a pattern or "*", else it
+// has no quota. What was learned of it is forgotten. Another model keeps its quota. Aliases apply
+// as in SetQuota. A Load does not bring it back. With Config.Shared and Config.Store it is taken
+// back for all processes. Waiters are served or refused at once.
 func (rl *RateLimiter) RemoveQuota(model string) {
 	rl.say(byProgram, engine.RemoveQuota{Counted: state.ModelName(rl.naming.Aliased(model))})
 }
 
 // SetAccountQuotas tells the limits of the account, by model, as its provider's admin API has them:
 // see package accountlimits. They win over files and profiles, and what the program said
-// (Config.Quotas, SetQuota) wins over them. Where the program's quota leaves a limit at zero, the
-// account's applies, unless the quota is zero as a whole, which makes the model unlimited.
+// (Config.Quotas, SetQuota) over them. Where the program's quota leaves a limit at zero, the
+// account's applies, unless all of it is zero, which makes the model unlimited.
 //
 // Each call replaces what the last one said: a model that it does not name goes back to a file or a
 // profile. Names that are aliases (Config.Aliases) count for what they stand for, unless that is
 // named itself. With Config.LearnQuotas, reports of the provider lower the account's limits and do
-// not raise them above what it says.
-//
-// If one of the quotas is invalid, SetAccountQuotas changes nothing,
-// and Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to the state
-// file, where they apply until a call replaces them. With Config.Shared and Config.Store they are
-// those of all processes. Waiters are served or refused at once. SetAccountQuotas is safe for
-// concurrent use.
+// not raise them above what it says. If one of the quotas is invalid, SetAccountQuotas changes
+// nothing, and Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to
+// the state file, and apply until a call replaces them; with Config.Shared and Config.Store to all
+// processes. Waiters are served or refused at once.
 func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	said := storedQuotas(quotas)
 	if err := state.ValidateAll(said); err != nil { // which reads the zones, before the lock is taken
@@ -153,22 +161,15 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		return
 	}
 	said = catalog.Aliased(&rl.naming, said)
-	rl.say(byAccount, engine.SetAccount{Quotas: said}, zonesOf(said)...)
-}
-
-// zonesOf returns the zones of the days of quotas.
-func zonesOf(quotas map[string]state.Quota) (zones []string) {
-	for _, q := range quotas {
-		if q.DayZone != "" && !slices.Contains(zones, q.DayZone) {
-			zones = append(zones, q.DayZone)
-		}
+	zones := make(map[string]bool)
+	for _, q := range said {
+		zones[q.DayZone] = true
 	}
-	return zones
+	rl.say(byAccount, engine.SetAccount{Quotas: said}, slices.Sorted(maps.Keys(zones))...)
 }
 
 // AccountQuotas returns the limits of the account: those of the last SetAccountQuotas, or what Load
-// found of an earlier run's. Aliases stand for what they are counted as. AccountQuotas is safe for
-// concurrent use.
+// found of an earlier run's. Aliases stand for what they are counted as.
 func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -186,10 +187,8 @@ func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
 // version (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also after
 // removing "models/", "publishers/…/models/" and one leading "provider/"; then for the longest
 // pattern that covers model, in which "*" stands for any run of bytes; then for the quota named
-// "*". Config.Aliases apply before. The methods of the limiter resolve names in the same way.
-//
-// A quota that is all zero is returned as well, although it limits nothing. Limits of a pool are
-// not looked at. QuotaFor is safe for concurrent use.
+// "*". Config.Aliases apply before. The methods of the limiter resolve names in the same way. A
+// quota that is all zero is returned as well, those of pools are not.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
 	rl.shared.freshen()
 	rl.mu.Lock()
@@ -203,7 +202,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 }
 
 // CountedAs returns the name under which the usage of model is counted: model itself, or what it
-// stands for by Config.Aliases and Config.MatchVersions. It is safe for concurrent use.
+// stands for by Config.Aliases and Config.MatchVersions.
 func (rl *RateLimiter) CountedAs(model string) string {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -211,39 +210,31 @@ func (rl *RateLimiter) CountedAs(model string) string {
 }
 
 // ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that
-// work for a limiter in the background tell of their failures by it. It does not wait for OnError,
-// and is safe for concurrent use.
+// work for a limiter tell of their failures by it. It does not wait for OnError.
 func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
 
 // AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
-// names, and replaces what the program said of its models. From then on they count as those of a
-// profile: the account's limits win over them, and at the next Load what the file has of another
-// origin. With Config.Shared and Config.Store they are those of all processes, too. A provider
-// without a profile changes nothing; OnError gets an error that wraps ErrUnknownProvider.
-//
-// Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
+// names, and replaces what the program said of its models. The account's limits win over them, and
+// at the next Load what the file has of another origin. With Config.Shared and Config.Store they
+// are those of all processes. A provider without a profile changes nothing; OnError gets an error
+// that wraps ErrUnknownProvider. Waiters are served by the new quotas at once.
 func (rl *RateLimiter) AddProvider(provider Provider) {
-	profile, err := profileOf(provider, rl.tiers)
+	is, err := profile.Choose(provider, rl.tiers)
 	if err != nil {
 		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
-	defer rl.teller.flush()
-	defer rl.shared.send()
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	rl.adoptQuotasLocked(now)
-	rl.addProfileLocked(&profile, now)
-	rl.autosave.changedNowLocked(&rl.clock)
-	rl.leaveLocked(now)
+	rl.change(func(now account.Now) (saves bool) {
+		rl.adoptQuotasLocked(now)
+		rl.addProfileLocked(&is, now)
+		return true
+	})
 }
 
 // ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in
 // the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the
-// corrections applies again, and a model that had none has none. Aliases and MatchVersions apply.
-//
-// Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
+// corrections applies again, if any. Aliases and MatchVersions apply. Waiters are served or refused
+// at once.
 func (rl *RateLimiter) ForgetLearned(model string) {
 	if model != "" {
 		model = rl.CountedAs(model)

@@ -1,7 +1,6 @@
-// Package ratelimit keeps a program's calls to large language models inside the provider's
-// quotas, for each model: requests, input, output and all tokens per minute, requests and tokens
-// per day, and concurrent calls. It also keeps budgets in dollars, and limits that several models
-// share.
+// Package ratelimit keeps a program's calls to large language models inside the provider's quotas,
+// for each model: requests, input, output and all tokens per minute, requests and tokens per day,
+// and concurrent calls. It also keeps budgets in dollars, and limits that several models share.
 //
 // Wait for room, make the call, and report the usage:
 //
@@ -13,21 +12,19 @@
 //	reservation.Commit(reply.PromptTokens, reply.OutputTokens)
 //
 // [RateLimiter.Acquire] waits its turn among all goroutines that share the limiter.
-// [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] combines the three steps.
-//
-// A program with a single goroutine may check before a call and record after it, with
-// [RateLimiter.CanSend] and [RateLimiter.RecordUsage]. [RateLimiter.Decide] answers like CanSend,
-// with the reason and the wait; [RateLimiter.WaitForCapacity] waits that long.
+// [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] combines the three steps. A program
+// with a single goroutine may check before a call and record after it, with [RateLimiter.CanSend]
+// and [RateLimiter.RecordUsage]. [RateLimiter.Decide] answers like CanSend, with the reason and the
+// wait; [RateLimiter.WaitForCapacity] waits that long.
 //
 // # How it counts
 //
 // A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
-// calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The
-// day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of
-// zero is unlimited, and a model without a quota is allowed, unless one of its pools denies it or
+// calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The day
+// is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of zero is
+// unlimited, and a model without a quota is allowed, unless one of its pools denies it or
 // Config.Unknown says otherwise. A provider counts a call when it arrives, later than the limiter:
-// Config.Margin covers the time between, without which a provider may refuse a call; package
-// llmhttp does so by itself.
+// Config.Margin covers the time between, as package llmhttp does by itself.
 //
 // # What is shared
 //
@@ -46,14 +43,12 @@
 //
 // With Config.Shared one SQLite file is one quota of all processes on a machine, and with
 // Config.Store one server that of many machines: each change is written to a log there that all of
-// them follow, and no admission is lost when a process dies. Built with the tag nosqlite, the
-// package has no SQLite backend.
+// them follow, and no admission is lost when a process dies. The tag nosqlite leaves SQLite out.
 //
 // # Concurrency
 //
 // All methods of [RateLimiter] are safe for concurrent use. A check with CanSend and the record
-// after it are two steps, though: goroutines that check together pass together. Reserve and
-// Acquire check and charge in one step.
+// after it are two steps, though, where Reserve and Acquire check and charge in one.
 package ratelimit
 
 import (
@@ -76,12 +71,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// UsageStats is the usage of a model: the charges of the last minute and the count of the day.
-// The zero value is an unused model.
+// UsageStats is the usage of a model: the charges of the last minute and the count of the day. The
+// zero value is an unused model.
 //
-// The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave;
-// a slice read from here is valid until the next call on the limiter. To keep it, or to put it
-// into another entry, copy it.
+// The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave; a
+// slice read from here is valid until the next call on the limiter. Copy it to keep it.
 type UsageStats struct {
 	Requests []time.Time  `yaml:"requests"`  // the times of the last minute's requests
 	Tokens   []TokenEntry `yaml:"tokens"`    // the tokens of each of them
@@ -98,8 +92,7 @@ type TokenEntry struct {
 	Time  time.Time `yaml:"time"`  // when the request was recorded
 	Count int       `yaml:"count"` // prompt and output tokens together
 
-	// Input is the number of prompt tokens in Count; the rest is output. It is clamped between 0
-	// and Count.
+	// Input is the prompt tokens in Count, clamped between 0 and that; the rest is output.
 	Input int `yaml:"input,omitempty"`
 }
 
@@ -122,8 +115,7 @@ type RateLimiter struct {
 	// Quotas are the limits of each model.
 	Quotas map[string]ModelQuota
 	// State is the usage of each model. CanSend, Decide and Stats add no entry: State[m] stays nil
-	// until something is charged to m, and is nil again once m is pruned. So test it for nil, or
-	// call Stats, before reading a field of it.
+	// until something is charged to m, and is nil again once m is pruned.
 	State map[string]*UsageStats
 
 	driver
@@ -171,10 +163,8 @@ var background = context.Background()
 
 // CanSend reports whether a request with the estimated number of tokens fits the quota of model
 // now. It records nothing. An unknown model and one whose quota is all zero are always allowed,
-// except in a cooldown; a negative estimate is always denied.
-//
-// The estimate counts as input: see DecideRequest for models that limit input and output
-// separately. CanSend is safe for concurrent use.
+// except in a cooldown; a negative estimate is always denied. The estimate counts as input: see
+// DecideRequest for models that limit input and output separately.
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
@@ -197,17 +187,13 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	return rl.Decide(model, estimatedTokens).Allowed
 }
 
-// RecordUsage charges one request and its tokens to model, as of now. Negative token counts count
-// as zero, and sums stop at the largest int. Models without a quota are recorded too, up to
-// Config.MaxModels.
-//
-// It is safe for concurrent use.
+// RecordUsage charges one request and its tokens to model, as of now. Negative counts are zero, and
+// sums stop at the largest int. At most Config.MaxModels models without a quota are recorded.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
-// RecordSpend is RecordUsage for a call whose cost depends on more than its prompt and output, as
-// CommitUsage is Commit. It is safe for concurrent use.
+// RecordSpend is to RecordUsage what CommitUsage is to Commit.
 func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
 	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
@@ -233,32 +219,26 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
 // cooldown; Reset("") does so for all models. Quotas, calls in flight, and what ObserveAnswer has
 // learned stay. Waiters are served at once.
-//
-// It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	defer rl.teller.flush()
-	defer rl.shared.send()
 	if rl.shared == nil {
 		rl.adoptAll()
 	}
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	now := rl.nowLocked()
-	if model != "" {
-		model = rl.nameRLocked(model)
-		rl.refusals.Forget(model)
-	} else {
-		rl.refusals = refusalTable{}
-		rl.stateVersion++
-	}
-	if rl.shared != nil {
-		rl.shared.putLocked(engine.Reset{Counted: model})
-		return
-	}
-	rl.engine.Reset(model, now)
-	rl.teller.pendLocked(rl.teller.thawedLocked())
-	rl.autosave.changedNowLocked(&rl.clock)
-	rl.leaveLocked(now)
+	rl.change(func(now account.Now) (saves bool) {
+		if model != "" {
+			model = rl.nameRLocked(model)
+			rl.refusals.Forget(model)
+		} else {
+			rl.refusals = refusalTable{}
+			rl.stateVersion++
+		}
+		if rl.shared != nil {
+			rl.shared.putLocked(engine.Reset{Counted: model})
+			return false
+		}
+		rl.engine.Reset(model, now)
+		rl.teller.pendLocked(rl.teller.thawedLocked())
+		return true
+	})
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in
@@ -269,15 +249,13 @@ func (rl *RateLimiter) Reset(model string) {
 //
 // With Config.Shared and Config.Store, Close gives this limiter's slots to others; its charges
 // stay. What it charged while the store was away, and has not written yet, is lost. Afterwards
-// decisions are denied with DecisionClosed, and records are ignored.
-//
-// Config.Events is told that open reservations are released, and nothing after Close has returned.
-// Close waits for a handler that is under way, for at most a second.
+// decisions are denied with DecisionClosed, and records are ignored. Config.Events is told that
+// open reservations are released, and nothing after Close has returned. Close waits for a handler
+// that is under way, for at most a second.
 //
 // Close waits for a write that is under way. SQLite waits up to five seconds for each lock of
-// another program, and a shared database up to three. Close may be called more than once. With
-// YAML the next call writes later changes, and those that the last call could not. It is safe for
-// concurrent use, also from Config.OnError.
+// another program, and a shared database up to three. Close may be called more than once, also from
+// Config.OnError. With YAML the next call writes what has not been written yet.
 func (rl *RateLimiter) Close() error {
 	rl.mu.Lock()
 	if !rl.closed {
@@ -299,10 +277,7 @@ func (rl *RateLimiter) Close() error {
 	if rl.shared != nil {
 		err = rl.shared.close()
 	}
-	if rl.storage.sqlite != nil {
-		err = errors.Join(err, rl.storage.sqlite.close())
-	}
-	if err != nil {
+	if err = errors.Join(err, rl.storage.sqlite.close()); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	return nil

@@ -16,8 +16,7 @@ import (
 const drainFor = time.Second
 
 // EventHandlers returns a handler that hands each event to all handlers, in their order. Nil ones
-// are left out. A panic in one does not keep the event from the others; with Config.Events it is
-// reported to Config.OnError.
+// are left out. A panic in one, which Config.OnError gets, does not keep it from the others.
 func EventHandlers(handlers ...EventHandler) EventHandler {
 	all := make(eventHandlers, 0, len(handlers))
 	for _, h := range handlers {
@@ -34,21 +33,14 @@ func EventHandlers(handlers ...EventHandler) EventHandler {
 
 type eventHandlers []EventHandler
 
-// HandleEvent hands an event to all of them.
+// HandleEvent hands an event to all of them, whatever one does.
 func (hs eventHandlers) HandleEvent(ctx context.Context, e *Event) {
 	for _, h := range hs {
-		handEvent(ctx, e, h, nil)
+		func() {
+			defer func() { _ = recover() }()
+			h.HandleEvent(ctx, e)
+		}()
 	}
-}
-
-// handEvent hands an event to a handler, and reports its panic.
-func handEvent(ctx context.Context, e *Event, h EventHandler, report func(EventKind, any)) {
-	defer func() {
-		if p := recover(); p != nil && report != nil {
-			report(e.Kind, p)
-		}
-	}()
-	h.HandleEvent(ctx, e)
 }
 
 // telling is an event on its way to the handlers, with the memory for what it points to.
@@ -111,7 +103,21 @@ func newTeller(rl *RateLimiter, h EventHandler) *teller {
 	}
 	profile.Models() // which reads the profiles, before events ask for them under the lock
 	t := &teller{rl: rl, handlers: EventHandlers(h).(eventHandlers)}
-	t.outlet = notice.NewOutlet(t.hand)
+	t.outlet = notice.NewOutlet(notice.Handing[*telling]{
+		Handlers: len(t.handlers),
+		Hand:     func(i int, e *telling) { t.handlers[i].HandleEvent(e.ctx, &e.Event) },
+		Panicked: func(e *telling, p any) {
+			t.rl.reporter.Report(fmt.Errorf("handle event %q: panic: %v", e.Kind, p))
+		},
+		Handed: func(e *telling) {
+			t.handed(e)
+			t.drop(e)
+		},
+		Left: func(e *telling) {
+			t.handed(e)
+			e.next.each(t.outlet.PostBegun)
+		},
+	})
 	return t
 }
 
@@ -122,94 +128,30 @@ func (t *teller) begin() {
 	}
 }
 
-// makeRLocked makes an event that is to be told; nil if the limiter is closed.
-func (t *teller) makeRLocked(ctx context.Context, kind EventKind) *telling {
-	if !t.outlet.Begin() {
+// newTelling returns an event that is to be told; nil where it did not begin.
+func newTelling(ctx context.Context, kind EventKind, begun bool) *telling {
+	if !begun {
 		return nil
 	}
-	return newTelling(ctx, kind)
-}
-
-// makeLocked is makeRLocked with the lock held for writing.
-func (t *teller) makeLocked(ctx context.Context, kind EventKind) *telling {
-	if !t.outlet.BeginLocked() {
-		return nil
-	}
-	return newTelling(ctx, kind)
-}
-
-func newTelling(ctx context.Context, kind EventKind) *telling {
 	e := tellings.Get().(*telling)
 	e.Kind, e.ctx = kind, ctx
 	return e
 }
 
-// tell hands events to the handlers, on this goroutine and without locks.
+// tell hands events to the handlers, on this goroutine and without locks. If a handler ends that,
+// the goroutine of the limiter tells the others.
 func (t *teller) tell(e *telling) {
 	for e != nil {
 		next := e.next
-		t.handNow(e, next)
+		t.outlet.Now(e)
 		e = next
 	}
 }
 
-// tellAndWatch tells of a reservation, and then has it watched, also if a handler ends the
-// goroutine.
+// tellAndWatch tells of a reservation, and has it watched, also if a handler ends the goroutine.
 func (t *teller) tellAndWatch(e *telling, made *Reservation) {
 	defer made.watch()
 	t.tell(e)
-}
-
-// handNow hands one event to the handlers. If one of them ends the goroutine, the goroutine of the
-// limiter tells what follows.
-func (t *teller) handNow(e, next *telling) {
-	if t.outlet.IsOver() {
-		t.outlet.End()
-		return
-	}
-	for i := 0; i < len(t.handlers); {
-		i = t.handFrom(i, e, next)
-	}
-	t.handed(e)
-	t.drop(e)
-	t.outlet.End()
-}
-
-// handFrom hands an event to the handlers from i on, up to one that panics, and returns the number
-// of the next. One call for all of them takes a quarter less than one for each.
-func (t *teller) handFrom(i int, e, next *telling) (following int) {
-	following = i
-	defer func() {
-		switch p := recover(); {
-		case p != nil:
-			t.reportPanic(e.Kind, p)
-		case following < len(t.handlers): // the goroutine ends
-			t.handed(e)
-			t.outlet.End()
-			t.postBegun(next)
-		}
-		following++
-	}()
-	for ; following < len(t.handlers); following++ {
-		t.handlers[following].HandleEvent(e.ctx, &e.Event)
-	}
-	return following
-}
-
-// postBegun has events told by a goroutine of the limiter, whether that is closed or not.
-func (t *teller) postBegun(e *telling) { e.each(t.outlet.PostBegun) }
-
-// hand is what the outlet calls.
-func (t *teller) hand(e *telling) {
-	for _, h := range t.handlers {
-		handEvent(e.ctx, &e.Event, h, t.reportPanic)
-	}
-	t.handed(e)
-	t.drop(e)
-}
-
-func (t *teller) reportPanic(kind EventKind, p any) {
-	t.rl.reporter.Report(fmt.Errorf("handle event %q: panic: %v", kind, p))
 }
 
 // drop takes an event back that was handed out, or is not to be.
@@ -274,7 +216,7 @@ func (t *teller) close() {
 	now := t.rl.nowLocked()
 	for c := range t.rl.openLocked {
 		if told, is := c.Local.(*toldCall); is {
-			if e := t.endLocked(&caller{ctx: told.ctx}, c, told, end{EventReleased, c.Tokens, c.Most}, now); e != nil {
+			if e := t.endLocked(&caller{ctx: told.ctx}, c, told, closedOf(c), now); e != nil {
 				last = append(last, e)
 				t.outlet.End() // Drain begins it, when the admission was told
 			}
@@ -336,10 +278,13 @@ func (c *caller) number() uint64 {
 // makeLocked makes an event of the call that is to be told; nil if the limiter is closed, unless
 // the call was told to be in line.
 func (c *caller) makeLocked(t *teller, kind EventKind) (e *telling) {
-	if c.queued {
+	begun := c.queued
+	if begun {
 		t.outlet.Keep()
-		e = newTelling(c.ctx, kind)
-	} else if e = t.makeLocked(c.ctx, kind); e == nil {
+	} else {
+		begun = t.outlet.BeginLocked()
+	}
+	if e = newTelling(c.ctx, kind, begun); e == nil {
 		return nil
 	}
 	if c.waitsOnly {

@@ -13,8 +13,7 @@ import (
 )
 
 // UnknownPolicy says what happens to a call of a model for which no quota stands: neither one of
-// its own, nor a pattern, nor "*". A quota that is all zero is a quota. The zero value is
-// UnknownAllow.
+// its own, nor a pattern, nor "*". A zero quota is one. The zero value is UnknownAllow.
 type UnknownPolicy int
 
 // The policies.
@@ -36,9 +35,8 @@ func (p *UnknownPolicy) UnmarshalText(text []byte) error {
 	return unknownPolicies.Unmarshal((*int)(p), text)
 }
 
-// UnknownModelError tells Config.OnError that a model was called for which no quota stands. It
-// comes once a day for each model, whatever Config.Unknown is, and for at most Config.MaxModels
-// models a day.
+// UnknownModelError tells Config.OnError that a model was called for which no quota stands: once a
+// day for each, and for at most Config.MaxModels models a day.
 type UnknownModelError struct {
 	// Model is the model as the program called it.
 	Model string
@@ -96,9 +94,9 @@ func (rl *RateLimiter) meetRLocked(t *engine.Target) (nearest string, unknown bo
 
 // ObserveUncounted reports a call of a model that nothing counts, as an llmhttp.Transport does:
 // each to Config.Events, and the first of each path to Config.OnError. asError makes the error that
-// says why; it gets the path as it is told: 256 bytes of 100 paths, and "others" for further ones.
-// path has no query, model may be empty. With UnknownDeny it returns a *LimitError that matches
-// ErrNeverFits and that error: the call must not be sent. It is safe for concurrent use.
+// says why, of the path as it is told: 256 bytes of 100 paths, and "others" for further ones. path
+// has no query, model may be empty. With UnknownDeny it returns a *LimitError that matches
+// ErrNeverFits and that error: the call must not be sent.
 func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path, model string) error) error {
 	path, first := rl.uncounted.Meet(path)
 	model = notice.CutName(model)
@@ -106,7 +104,9 @@ func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string,
 	if first {
 		rl.reporter.ReportAs("uncounted "+path, why)
 	}
-	rl.teller.uncounted(ctx, path, model, why)
+	if rl.teller != nil {
+		rl.teller.tellOf(callerOf(ctx).ctx, model, Event{Kind: EventUncounted, Path: path, Err: why})
+	}
 	if rl.unknown != UnknownDeny {
 		return nil
 	}

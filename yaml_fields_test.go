@@ -78,7 +78,7 @@ func (rl *RateLimiter) content() *contents { return &contents{rl.Quotas, rl.Stat
 
 // cooldowns returns all cooldowns that are not over.
 func (rl *RateLimiter) cooldowns() map[string]state.Cooldown {
-	return newSaving(rl).walk(func() {}, func(*account.Account, account.Now) {}).Cooldowns
+	return (&saving{rl: rl}).walk(func() {}, func(*account.Account, account.Now) {}).Cooldowns
 }
 
 // setCooldowns replaces all cooldowns.

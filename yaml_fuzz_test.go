@@ -76,7 +76,7 @@ func poolsAndSpend(rl *RateLimiter) string {
 		stats := rl.PoolStats(name)
 		fmt.Fprintf(&text, "%q %q %+v %v %v\n", name, p.Models, p.Quota, stats.RPD, stats.SpendMonth)
 	}
-	all := newSaving(rl).walk(func() {}, func(*account.Account, account.Now) {}).Spend
+	all := (&saving{rl: rl}).walk(func() {}, func(*account.Account, account.Now) {}).Spend
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%q %+v\n", name, all[name])
 	}

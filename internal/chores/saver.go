@@ -68,6 +68,8 @@ type Saver struct {
 	// unsaved says that something changed since the last write began. Changed and Begin set it
 	// with the state lock held, so that no change falls between a copy of the state and its mark.
 	unsaved atomic.Bool
+	// next is the instant from which on ChangedAt looks at changes. The state lock guards it.
+	next int64
 
 	// What follows is guarded by the storage lock.
 	retries *retryTimer // pauses after a failure
@@ -80,6 +82,7 @@ func NewSaver(o SaverOptions) *Saver {
 	s := &Saver{
 		options: o,
 		grain:   min(maxGrain, o.Delay/16),
+		next:    math.MinInt64,
 	}
 	s.retries = newRetryTimer(max(firstRetry, o.Delay), lastRetry, s.retry)
 	s.writer = debounce.New(debounce.Options{
@@ -94,6 +97,14 @@ func (s *Saver) Changed() time.Duration {
 	s.unsaved.Store(true)
 	s.writer.Trigger(struct{}{})
 	return s.grain
+}
+
+// ChangedAt is Changed at an instant, in nanoseconds, and does nothing as long as it need not be
+// told. The state lock must be held.
+func (s *Saver) ChangedAt(instant int64) {
+	if instant >= s.next {
+		s.next = instant + int64(s.Changed())
+	}
 }
 
 // write is the action of the debouncer.
@@ -116,6 +127,7 @@ func (s *Saver) Begin() {
 	if s == nil {
 		return
 	}
+	s.next = math.MinInt64
 	s.unsaved.Store(false)
 	s.writer.Cancel()
 }

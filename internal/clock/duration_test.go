@@ -12,9 +12,9 @@ func TestDurationFormatAndParse(t *testing.T) {
 		0: "", 1: "1ns", 10 * time.Second: "10s", 1500 * time.Millisecond: "1.5s", 25 * time.Hour: "25h0m0s",
 		-time.Second: "-1s", math.MaxInt64: "2562047h47m16.854775807s", math.MinInt64: "-2562047h47m16.854775808s",
 	} {
-		text := FormatDuration(d)
+		text := formatDuration(d)
 		if text != want {
-			t.Errorf("FormatDuration(%d) = %q, want %q", d, text, want)
+			t.Errorf("formatDuration(%d) = %q, want %q", d, text, want)
 		}
 		if got, err := parseDuration("f", text); got != d || err != nil {
 			t.Errorf("parseDuration(%q) = %v, %v", text, got, err)

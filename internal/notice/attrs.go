@@ -2,6 +2,8 @@ package notice
 
 import (
 	"log/slog"
+	"reflect"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
@@ -62,11 +64,15 @@ func (a *Attrs) Time(key string, value time.Time) {
 	}
 }
 
-// Group adds a group of attributes.
-func (a *Attrs) Group(key string, of ...slog.Attr) {
-	if len(of) > 0 {
-		a.add(slog.Attr{Key: key, Value: slog.GroupValue(of...)})
+// Tokens adds the tokens of a call as a group.
+func (a *Attrs) Tokens(key string, prompt, output int) {
+	if prompt != 0 || output != 0 {
+		a.group(key, slog.Int("prompt_tokens", prompt), slog.Int("output_tokens", output))
 	}
+}
+
+func (a *Attrs) group(key string, of ...slog.Attr) {
+	a.add(slog.Attr{Key: key, Value: slog.GroupValue(of...)})
 }
 
 // Quota adds a quota, with the keys of files.
@@ -88,5 +94,38 @@ func (a *Attrs) Quota(q *state.Quota) {
 	if len(limits) == 0 {
 		limits.add(slog.Bool("unlimited", true))
 	}
-	a.Group("quota", limits...)
+	a.group("quota", limits...)
+}
+
+// FieldsOf returns the fields of a struct as a group, with the keys of JSON. Those that are zero
+// are left out, but for truths that JSON always has. Groups in it come last, because a text handler
+// of slog that leaves out all of one keeps its name for what follows.
+func FieldsOf(of any) slog.Value {
+	const most = 1000 // bytes of a text, which may name a model
+	var a, groups Attrs
+	is := reflect.ValueOf(of)
+	for i := range is.NumField() {
+		key, options, _ := strings.Cut(is.Type().Field(i).Tag.Get("json"), ",")
+		switch value := is.Field(i).Interface().(type) {
+		case bool:
+			if value || options == "" {
+				a.add(slog.Bool(key, value))
+			}
+		case int:
+			a.Number(key, value)
+		case money.Amount:
+			a.Amount(key, value)
+		case time.Duration:
+			a.Duration(key, value)
+		case time.Time:
+			a.Time(key, value)
+		case slog.LogValuer:
+			if !is.Field(i).IsZero() {
+				groups.add(slog.Any(key, value))
+			}
+		default:
+			a.Text(key, errtext.Cut(is.Field(i).String(), most))
+		}
+	}
+	return slog.GroupValue(append(a, groups...)...)
 }

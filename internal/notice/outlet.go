@@ -13,14 +13,14 @@ const (
 	mostQueued = 1 << 16
 )
 
-// Outlet hands events to a function, so that its owner can tell when the last one is through: at
+// Outlet hands events to handlers, so that its owner can tell when the last one is through: at
 // once on the goroutine of whoever has one, or from a queue on a goroutine of its own. It begins
 // closed. The owner has a lock, under which it calls Begin, Post, PostLax and PostLater (a lock for
 // reading will do), Open and Close.
 //
 // All methods are safe for concurrent use.
 type Outlet[E any] struct {
-	hand func(E)
+	by   Handing[E]
 	open atomic.Bool   // events may begin
 	over atomic.Bool   // nothing is handed out any more
 	ends chan struct{} // has a token when an event ended after the outlet was closed
@@ -37,9 +37,9 @@ type Outlet[E any] struct {
 	running bool // the goroutine that hands the queue out
 }
 
-// NewOutlet returns a closed outlet to a function, which may panic.
-func NewOutlet[E any](hand func(E)) *Outlet[E] {
-	return &Outlet[E]{hand: hand, ends: make(chan struct{}, 1), drained: make(chan struct{})}
+// NewOutlet returns a closed outlet.
+func NewOutlet[E any](by Handing[E]) *Outlet[E] {
+	return &Outlet[E]{by: by, ends: make(chan struct{}, 1), drained: make(chan struct{})}
 }
 
 // Open lets events begin.
@@ -157,13 +157,6 @@ func (o *Outlet[E]) next() (e E, ok bool) {
 	e, o.queue[0] = o.queue[0], e
 	o.queue = o.queue[1:]
 	return e, true
-}
-
-func (o *Outlet[E]) handQueued(e E) {
-	defer o.End()
-	if !o.IsOver() {
-		o.hand(e)
-	}
 }
 
 // Drain waits until all events that were begun have ended, has the goroutine of the outlet hand out

@@ -18,6 +18,11 @@ type book struct {
 	block chan struct{} // of what a hand waits for; nil for nothing
 }
 
+// to hands to one handler.
+func to(hand func(n int)) notice.Handing[int] {
+	return notice.Handing[int]{Handlers: 1, Hand: func(_, n int) { hand(n) }, Handed: func(int) {}, Panicked: func(int, any) {}}
+}
+
 func (b *book) hand(n int) {
 	if b.block != nil {
 		<-b.block
@@ -36,7 +41,7 @@ func (b *book) all() []int {
 func TestQueueKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := notice.NewOutlet(b.hand)
+		o := notice.NewOutlet(to(b.hand))
 		o.Post(0) // lost: the outlet begins closed
 		o.Open()
 		for n := range 100 {
@@ -58,7 +63,7 @@ func TestQueueKeepsTheOrder(t *testing.T) {
 func TestPostLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := notice.NewOutlet(b.hand)
+		o := notice.NewOutlet(to(b.hand))
 		o.Open()
 		o.PostLater(1)
 		synctest.Wait()
@@ -84,7 +89,7 @@ func TestDrainWaits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := notice.NewOutlet(func(int) {})
+				o := notice.NewOutlet(to(func(int) {}))
 				o.Open()
 				if !o.Begin() {
 					t.Fatal("closed")
@@ -115,10 +120,10 @@ func TestDrainWaits(t *testing.T) {
 func TestDrainWaitsForTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := notice.NewOutlet(func(n int) {
+		o := notice.NewOutlet(to(func(n int) {
 			time.Sleep(600 * time.Millisecond)
 			b.hand(n)
-		})
+		}))
 		o.Open()
 		o.Post(1)
 		o.PostBegun(2)
@@ -138,7 +143,7 @@ func TestDrainWaitsForTheLast(t *testing.T) {
 func TestSlowHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{block: make(chan struct{})}
-		o := notice.NewOutlet(b.hand)
+		o := notice.NewOutlet(to(b.hand))
 		o.Open()
 		o.Post(-1)
 		synctest.Wait() // it is under way
@@ -166,12 +171,12 @@ func TestSlowHand(t *testing.T) {
 func TestHandEndsTheGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(book)
-		o := notice.NewOutlet(func(n int) {
+		o := notice.NewOutlet(to(func(n int) {
 			if n == 1 {
 				runtime.Goexit()
 			}
 			b.hand(n)
-		})
+		}))
 		o.Open()
 		for n := range 4 {
 			o.Post(n)

@@ -30,8 +30,11 @@ func NewSampler(every int) *Sampler {
 }
 
 // Take reports whether one of a subject and kind is taken, and how many were not since the last
-// one. There must be few kinds: they are not bounded.
+// one. There must be few kinds: they are not bounded. A nil Sampler takes none.
 func (s *Sampler) Take(subject, kind string) (take bool, leftOut int) {
+	if s == nil {
+		return false, 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := sampleKey{subject, kind}

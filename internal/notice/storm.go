@@ -33,8 +33,11 @@ func NewStorm(every int) *Storm {
 }
 
 // Take reports whether one of a subject is taken, and how many were not before it that no other one
-// has told of.
+// has told of. A nil Storm takes all.
 func (s *Storm) Take(subject string) (take bool, leftOut int) {
+	if s == nil {
+		return true, 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.began) >= stormPeriod {

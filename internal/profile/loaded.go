@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,18 @@ func (l *Loaded) AddQuota(name string, q Quota) {
 		l.quotas = make(map[string]Quota)
 	}
 	l.quotas[name] = q
+}
+
+// Take notes a profile with its quotas, and returns what it says to a catalog.
+func (l *Loaded) Take(p *Chosen) catalog.Profile {
+	is := catalog.Profile{Provider: p.Name}
+	l.Add(p.Name)
+	for _, name := range slices.Sorted(maps.Keys(p.Rows)) {
+		q, from := p.Rows[name].Limits.Quota(), p.SourceOf(p.Rows[name], p.Tier)
+		l.AddQuota(name, Quota{Quota: q, Provider: p.Name, URL: from.URL, ReadOn: from.ReadOn})
+		is.Rows = append(is.Rows, catalog.Row{Name: name, Quota: q, Group: from.Group})
+	}
+	return is
 }
 
 // Providers returns how many profiles were loaded.

@@ -29,24 +29,70 @@ func (s *Set) Known(name string) (*Provider, error) {
 	return nil, fmt.Errorf("%w %q: known are %s", ErrUnknown, name, strings.Join(s.Names(), ", "))
 }
 
-// At returns what a provider allows at a tier, in any spelling that FindTier takes: the row of each
-// model and pattern, and the name of the tier. The tier "" is the lowest paid one, as in Lowest.
-func (s *Set) At(provider, tier string) (p *Provider, at string, rows map[string]*Row, err error) {
-	if p, err = s.Known(provider); err != nil {
-		return nil, "", nil, err
+// Chosen is what a provider allows at one of its tiers.
+type Chosen struct {
+	*Provider
+	Tier string          // the name of the tier; "" for a provider without any
+	Rows map[string]*Row // of each model and pattern
+}
+
+// At returns what a provider allows at a tier, in any spelling that FindTier takes. The tier "" is
+// the lowest paid one, as in Lowest.
+func (s *Set) At(provider, tier string) (Chosen, error) {
+	p, err := s.Known(provider)
+	if err != nil {
+		return Chosen{}, err
 	}
 	if tier == "" {
-		return p, p.LowestPaid(), p.Lowest(), nil
+		return Chosen{p, p.LowestPaid(), p.Lowest()}, nil
 	}
 	found, ok := p.FindTier(tier)
 	switch names := p.TierNames(); {
 	case ok:
-		return p, found.Name, p.Models(found.Name), nil
+		return Chosen{p, found.Name, p.Models(found.Name)}, nil
 	case len(names) == 0:
-		return nil, "", nil, fmt.Errorf("provider %q has no tier %q: no tier of it is known", provider, tier)
+		return Chosen{}, fmt.Errorf("provider %q has no tier %q: no tier of it is known", provider, tier)
 	default:
-		return nil, "", nil, fmt.Errorf("provider %q has no tier %q: its tiers are %s", provider, tier, strings.Join(names, ", "))
+		return Chosen{}, fmt.Errorf("provider %q has no tier %q: its tiers are %s", provider, tier, strings.Join(names, ", "))
 	}
+}
+
+// Choose returns the built-in profile that a limiter takes of a provider: that of the tier which
+// tiers name, else the default one.
+func Choose[P ~string](provider P, tiers map[P]string) (Chosen, error) {
+	tier, named := tiers[provider]
+	if !named {
+		p, err := Builtin().Known(string(provider))
+		if err != nil {
+			return Chosen{}, err
+		}
+		return Chosen{p, p.LowestPaid(), p.Defaults()}, nil
+	}
+	is, err := Builtin().At(string(provider), tier)
+	if err != nil {
+		return Chosen{}, fmt.Errorf("profile: %w", err)
+	}
+	return is, nil
+}
+
+// ChooseAll is Choose for several providers. Tiers may name no others.
+func ChooseAll[P ~string](providers []P, tiers map[P]string) (all []Chosen, err error) {
+	for provider := range tiers {
+		if _, err := Builtin().Known(string(provider)); err != nil {
+			return nil, fmt.Errorf("Tiers: %w", err)
+		}
+		if !slices.Contains(providers, provider) {
+			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
+		}
+	}
+	for _, provider := range providers {
+		is, err := Choose(provider, tiers)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, is)
+	}
+	return all, nil
 }
 
 // TierNames returns the names of the tiers, the lowest first. Those that the provider no longer
@@ -132,8 +178,7 @@ func (p *Provider) add(models map[string]*Row, match func(*Row) bool) {
 	}
 }
 
-// CountingOf returns how the provider counts what r allows: r's own rules, or else the
-// provider's.
+// CountingOf returns how the provider counts what r allows: r's own rules, or else the provider's.
 func (p *Provider) CountingOf(r *Row) []Rule {
 	if len(r.Counting) > 0 {
 		return r.Counting
