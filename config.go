@@ -127,7 +127,9 @@ type Config struct {
 	// Unpriced says what happens to a call of a model without a price where spend is limited.
 	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
-	// with their answers. False leaves quotas as they are, and takes no corrections from a file.
+	// with their answers. What the program or the account set is never exceeded; the quotas of
+	// profiles and files follow the provider, and a model without a quota gets one. False leaves
+	// quotas as they are, and takes no corrections from a file.
 	LearnQuotas bool `yaml:"learn_quotas,omitempty"`
 	// MaxModels bounds the models without a quota of their own that hold state: those that only the
 	// quota "*" covers, and those without any. At the bound, the least recently used model with
