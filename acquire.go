@@ -61,8 +61,7 @@ func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reserva
 // AnyOptions are the options of AcquireAny. The zero value waits for all candidates alike.
 type AnyOptions struct {
 	// Patience is how long the call waits for the first candidate alone, before it takes any,
-	// unless that can never serve it. It waits so long even if that is known to open later. Zero is
-	// not at all.
+	// unless that can never serve it, and even if it is known to open later. Zero is not at all.
 	Patience time.Duration
 }
 
@@ -137,8 +136,7 @@ type reservationKey struct{}
 
 // ReservationFrom returns the reservation of the Do whose call got ctx, or a context made from it;
 // of nested ones that of the innermost. Elsewhere it returns nil, whose methods do nothing. The
-// call may tell Arrived when the provider got the request. A Commit or Cancel of the call's own
-// comes before Do's.
+// call may tell Arrived. A Commit or Cancel of the call's own comes before Do's.
 //
 // It is safe for concurrent use.
 func ReservationFrom(ctx context.Context) *Reservation {

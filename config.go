@@ -33,8 +33,7 @@ type Config struct {
 	// Backend is the kind of state file: "yaml", the default, or "sqlite", in any case.
 	Backend string                `yaml:"backend,omitempty"`
 	Quotas  map[string]ModelQuota `yaml:"quotas,omitempty"` // limits per model; they win over those of Providers
-	// Pools are limits that several models share, by name: see [Pool]. They win over those of
-	// Providers.
+	// Pools are limits that several models share, by name: see [Pool]. They win over Providers'.
 	Pools map[string]Pool `yaml:"pools,omitempty"`
 	// Providers are those whose default profiles are loaded; Gemini without Providers and Quotas. A
 	// name without a profile is an error (ErrUnknownProvider).
@@ -72,8 +71,7 @@ type Config struct {
 	// of the machine, that open it with Shared. Every admission, settlement, cooldown, reset and
 	// change of a quota is written there before the call returns, and the others see it. State then
 	// shows what all have, and must only be read. AutoPersist does nothing. The constructor loads
-	// the file. Quotas that programs have said there win over profiles; those of Quotas are said
-	// there.
+	// the file. Quotas that programs have said there, also by Quotas, win over profiles.
 	//
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
@@ -101,8 +99,8 @@ type Config struct {
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and frees
 	// its slot; a later Commit does nothing. It must be longer than any call. Zero is never.
 	HoldTTL time.Duration `yaml:"hold_ttl,omitempty"`
-	// MaxQueue bounds the waiters per model, of all processes; more get ErrQueueFull. Zero is no
-	// bound.
+	// MaxQueue bounds the waiters per model, with Shared those of all processes; further callers
+	// get ErrQueueFull. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty"`
 	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls
 	// without a class, or of a name that is not here, are of the class "", which has weight 1
@@ -131,7 +129,9 @@ type Config struct {
 	// Unpriced says what happens to a call of a model without a price where spend is limited.
 	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
-	// with their answers. False leaves quotas as they are, and takes no corrections from a file.
+	// with their answers. What the program or the account set is never exceeded; the quotas of
+	// profiles and files follow the provider, and a model without a quota gets one. False leaves
+	// quotas as they are, and takes no corrections from a file.
 	LearnQuotas bool `yaml:"learn_quotas,omitempty"`
 	// MaxModels bounds the models without a quota of their own that hold state: those that only the
 	// quota "*" covers, and those without any. At the bound, the least recently used model with
@@ -203,8 +203,7 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 // It fails like [NewWithConfig], when the database cannot be opened, and with ErrCorruptState when
 // the file is damaged, of another program, or of a newer version of this one; such a file is left
 // as it is. With Config.Shared it also fails where locks do not work or the file belongs to another
-// user; a damaged file is renamed and reported to OnError. With the tag nosqlite it fails with
-// ErrNoSQLite.
+// user; a damaged file is renamed and reported to OnError. With the tag nosqlite it is ErrNoSQLite.
 func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	switch {
 	case cfg.Store != nil:

@@ -12,8 +12,7 @@ import (
 // proxy (https://ai.google.dev/api/tokens). The zero value asks Google without a key. All counters
 // are safe for concurrent use while their fields stay as they are.
 type TokenCounter struct {
-	// BaseURL is the address in front of /v1beta, or ends in it, without query. Empty means
-	// Google's.
+	// BaseURL is the address in front of /v1beta, or ends in it, without query. Empty is Google's.
 	BaseURL string
 	APIKey  string // sent in the header x-goog-api-key; empty sends none; no error contains it
 	// Client makes the call, but never follows redirects, which would carry the key along. Nil uses
@@ -35,8 +34,7 @@ type OpenAITokenCounter struct {
 // /v1/messages/count_tokens (https://platform.claude.com/docs/en/api/messages/count_tokens, read
 // 2026-11-22), or with a compatible server. Anthropic limits these calls apart from others.
 type AnthropicTokenCounter struct {
-	// BaseURL is the address in front of /v1, or ends in it, without query. Empty means
-	// Anthropic's.
+	// BaseURL is the address in front of /v1, or ends in it, without query. Empty is Anthropic's.
 	BaseURL string
 	APIKey  string       // sent in the header x-api-key; empty sends none; no error contains it
 	Client  *http.Client // as in TokenCounter

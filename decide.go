@@ -29,14 +29,12 @@ const (
 	DecisionTooManyModels DecisionCode = "too_many_models"
 	DecisionQueued        DecisionCode = "queued"   // denied, because others wait for the model, or for one of its pools, and come first
 	DecisionCooldown      DecisionCode = "cooldown" // denied until the cooldown ends; Decision.Cause says why there is one
-	// DecisionInFlightLimit: denied by the calls in flight. Only the end of one helps; RetryAfter
-	// is zero.
+	// DecisionInFlightLimit: denied by the calls in flight, so only the end of one helps.
 	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
 	DecisionRPDLimit      DecisionCode = "rpd_exceeded"   // denied by the requests per day
 	DecisionTPDLimit      DecisionCode = "tpd_exceeded"   // denied by the tokens per day
 	DecisionSpendLimit    DecisionCode = "spend_exceeded" // denied by the spend of the day or of the month
-	// DecisionUnpriced: denied, because spend is limited and the model has no price
-	// (Config.Unpriced).
+	// DecisionUnpriced: denied for want of a price where spend is limited (Config.Unpriced).
 	DecisionUnpriced  DecisionCode = "unpriced"
 	DecisionRPMLimit  DecisionCode = "rpm_exceeded"  // denied by the requests per minute
 	DecisionITPMLimit DecisionCode = "itpm_exceeded" // denied by the input tokens per minute
@@ -114,9 +112,8 @@ type Request struct {
 	// size, and for providers that do not limit output. Zero means OutputTokens.
 	BilledOutput int
 
-	// Class is the name of the call's class in Config.Classes. Empty takes that of [WithClass]; a
-	// name that is not there is the class "". The first class named is that of all requests in one
-	// call.
+	// Class is the name of the call's class in Config.Classes. Empty takes that of [WithClass];
+	// another name is the class "". The first one named holds for all requests in one call.
 	Class string
 	// Flow names the tenant, user or session of the call: the flows of a class take turns while
 	// they wait. Empty takes the flow of [WithFlow]; calls without either are of one flow.
@@ -256,8 +253,7 @@ func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request, now accoun
 	}
 }
 
-// admit admits one request by a look at each limit, and says why; nil for a denial. room is for the
-// call.
+// admit admits one request by a look at each limit; nil for a denial. room is for the call.
 func (d *Decision) admit(e *engine.Engine, room []*account.Call, of *engine.By, asked []engine.Request, now account.Now) *account.Call {
 	calls, v := e.Admit(room, of, asked, now)
 	if d.explain(&v, e.Items()); !v.Allowed {

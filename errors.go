@@ -21,8 +21,7 @@ var (
 	// larger than the quota itself, the quota is invalid, or spend is limited and the model has no
 	// price. It differs from limit.ErrNeverFits.
 	ErrNeverFits = errors.New("request never fits its quota")
-	// ErrQueueFull is what a LimitError unwraps to when Config.MaxQueue callers, or Class.MaxQueue
-	// of the class, already wait for the model.
+	// ErrQueueFull is what a LimitError unwraps to at Config.MaxQueue or Class.MaxQueue waiters.
 	ErrQueueFull = errors.New("the queue is full")
 	// ErrBudget matches a LimitError of a request that a limit of spend denied
 	// (ModelQuota.MaxSpendPerDay, MaxSpendPerMonth), alone or among other limits:
@@ -32,8 +31,7 @@ var (
 	// llmhttp.Transport.MaxWait, refused the request, and not the caller's own deadline. It does
 	// not match context.DeadlineExceeded. The limiter itself never returns it.
 	ErrMaxWait = errors.New("maximum wait exceeded")
-	// ErrNotSent is for the function that Do calls: an error that wraps it says that the call was
-	// never sent, so that nothing of it counts.
+	// ErrNotSent is for the function that Do calls: nothing of a call counts whose error wraps it.
 	ErrNotSent = errors.New("call was not sent")
 	// ErrCorruptState is returned by Load, by the constructors of the SQLite backend and those with
 	// Config.AutoPersist, and by MigrateYAMLToSQLite for a file that cannot be read as a state
@@ -55,9 +53,8 @@ var (
 )
 
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded, to
-// ErrQueueFull or to ErrMaxWait. It matches ErrBudget as well where spend denied.
-//
-// Packages that refuse by themselves what Acquire would make one of Model, Decision and Err.
+// ErrQueueFull or to ErrMaxWait. It matches ErrBudget as well where spend denied. Packages that
+// refuse by themselves what Acquire would make one of Model, Decision and Err.
 type LimitError struct {
 	Model    string   // the requested model; of several, the one that denied
 	Decision Decision // the denial: the limit, and when the request would have passed

@@ -35,8 +35,7 @@ type EventKind string
 // EventReleased and EventExpired is the number of open reservations of this limiter.
 const (
 	// EventQueued reports that a call stands in line, in Acquire, AcquireAll, Do or
-	// WaitForCapacity. Decision and Estimated are set. EventAdmitted, EventPassed or EventRefused
-	// follows.
+	// WaitForCapacity. Decision and Estimated are set. Admission, pass or refusal follows.
 	EventQueued EventKind = "queued"
 	// EventAdmitted reports that a reservation was made; of several that were made together there
 	// is one for each, with the same ID. Estimated and Wait are set, after a wait Decision, too.
@@ -248,14 +247,6 @@ func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
 func (t *teller) recorded(model string, used tokens.Count, cost money.Amount) {
 	if t != nil {
 		t.tellOf(background, model, Event{Kind: EventRecorded, ID: notice.NextCallID(), Settled: usage(used), Cost: cost})
-	}
-}
-
-// metUnknownRLocked tells of a model without a quota.
-func (t *teller) metUnknownRLocked(model, nearest string) {
-	if e := t.eventRLocked(Event{Kind: EventUnknownModel, Nearest: nearest}); e != nil {
-		t.nameRLocked(e, strings.Clone(model))
-		t.postRLocked(e)
 	}
 }
 

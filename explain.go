@@ -14,8 +14,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// Explanation says why a model waits at one moment, for logs, dashboards and people: see
-// [RateLimiter.Explain]. String returns it in a few lines.
+// Explanation says why a model waits at one moment: see [RateLimiter.Explain] and String.
 type Explanation struct {
 	Model   string `json:"model"`           // as it was asked for
 	Counted string `json:"counted_as"`      // the name under which it is counted
@@ -164,8 +163,7 @@ func (r *Refused) UnmarshalJSON(data []byte) (err error) {
 
 // Explain returns why model waits now, or that it does not: its quota and where that comes from,
 // what is used of each limit, the calls in flight, the line, a cooldown with its cause, and the
-// next room. It charges nothing. With Config.Shared it tells of all processes. It costs several
-// times a Decide.
+// next room. With Config.Shared it tells of all processes. It costs several times a Decide.
 func (rl *RateLimiter) Explain(model string) Explanation {
 	e := Explanation{Model: model}
 	if err := rl.Err(); err != nil {

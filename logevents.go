@@ -42,8 +42,7 @@ type LogOptions struct {
 // provider's refusal; left_out of a sampled event. The names are stable.
 //
 // No record contains a key, a prompt or a reply. Of the error of a context that the program made
-// only the type is written, unless it is of this package or package context. It may be used
-// concurrently.
+// only the type is written, unless it is of this package or package context.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
 	every := cmp.Or(max(options.DenialsEvery, 0), 100)
 	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*notice.Storm)}
@@ -154,11 +153,10 @@ func (e *Event) errorText() string {
 	return fmt.Sprintf("%T", e.Err)
 }
 
-// LogValue returns the decision as a group of package slog, with the keys of JSON. Fields that are
-// zero are left out, except for allowed.
+// LogValue returns the decision as a group with the keys of JSON, without zero fields but allowed.
 func (d Decision) LogValue() slog.Value { return notice.FieldsOf(d) }
 
-// LogValue returns the stats as a group of package slog, as that of Decision does.
+// LogValue returns the stats as a group with the keys of JSON, without zero fields.
 func (s ModelStats) LogValue() slog.Value { return notice.FieldsOf(s) }
 
 // LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. The

@@ -102,15 +102,13 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	})
 }
 
-// ProviderRefusal is a provider's refusal of a call that was sent: see
-// [RateLimiter.ObserveRefusal].
+// ProviderRefusal is a provider's refusal of a call: see [RateLimiter.ObserveRefusal].
 type ProviderRefusal struct {
 	Model  string // the model of the call, as in Reserve
 	Status int    // the HTTP status of the refusal; zero where it is not known
 	// Problem is "rate_limited" for a limit that refills soon, "daily_quota" for a used-up quota of
 	// the day, "exhausted" for used-up money or a used-up plan, and "overloaded" for an overloaded
-	// provider. "timeout" is for a call without an answer, of which Config.Events is not told. Else
-	// it is "other".
+	// provider. "timeout" is for no answer, of which Config.Events is not told. Else it is "other".
 	Problem    string
 	RetryAfter time.Duration // the time that the provider asks to wait; zero or less for none
 	// SentAt is the time at which the call was sent: a call that was sent before a limit was last
@@ -181,8 +179,8 @@ type Estimate struct {
 	ErrorP95 int `json:"error_p95_permille"`
 }
 
-// Correct returns an estimate of a prompt, in tokens, after the correction by PromptPermille. It
-// rounds up. Before the first answer it returns the estimate as it is.
+// Correct returns an estimate of a prompt after the correction by PromptPermille, rounded up.
+// Before the first answer it returns the estimate as it is.
 func (e Estimate) Correct(promptTokens int) int {
 	return tally.Correct(promptTokens, e.PromptPermille)
 }
@@ -192,8 +190,7 @@ func (e Estimate) Correct(promptTokens int) int {
 // prompt or of its estimate that is zero or less is not known, and corrects nothing. It charges
 // nothing: see Commit. What was learned is saved with the state. With Config.Shared and
 // Config.Store it is of this limiter alone, and ends with it. Reset keeps it. At most
-// Config.MaxModels models are known; a new one takes the place of the one that answered least
-// recently. An llmhttp.Transport calls it.
+// Config.MaxModels models are known, those that answered last. An llmhttp.Transport calls it.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

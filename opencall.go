@@ -242,8 +242,7 @@ func (t *teller) estimateRLocked(reqs []Request, model string) (sum tokens.Count
 	return sum
 }
 
-// refused notes that the method of a waiter with ctx returns an error, and tells of it, unless the
-// caller is about to ask for less.
+// refused notes and tells the error of a waiter, unless its caller is about to ask for less.
 func (w *waiter) refused(ctx context.Context, by *caller, err error) {
 	rl, reqs := w.rl, w.requests
 	defer rl.teller.left(by)

@@ -81,9 +81,8 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 // learned is put together. A missing file changes nothing. Waiters are served at once.
 //
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
-// field and its value; for a limit that is not an integer of zero or more, and for an unknown zone,
-// it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a closed
-// limiter, Load returns ErrClosed.
+// field and its value; for an invalid quota it also wraps ErrInvalidQuota. Limiter and file stay as
+// they were. With SQLite, on a closed limiter, Load returns ErrClosed.
 func (rl *RateLimiter) Load() error {
 	if rl.shared != nil {
 		return rl.shared.persist("load")
@@ -164,9 +163,8 @@ type saving struct {
 }
 
 // walk visits what a file is to have of all models: it returns what is beside their usage, and
-// visits that, once begin was called. It does so once more if all models were reset meanwhile: the
-// file must have everything from before the reset or nothing. While storage.mu is held, no Load
-// replaces the usage.
+// visits that, once begin was called. It does so again if all models were reset meanwhile: the file
+// must have all from before that or nothing. While storage.mu is held, no Load replaces the usage.
 func (s *saving) walk(begin func(), visit func(a *account.Account, now account.Now)) (is *state.Snapshot) {
 	for range 2 {
 		begin()

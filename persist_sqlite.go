@@ -13,8 +13,7 @@ import (
 // database: another process may have a larger margin, or a clock that is behind.
 const keepRows = time.Minute
 
-// sqliteStore is one limiter's database, and what of memory that lacks.
-// RateLimiter.storage.mu guards it.
+// sqliteStore is a database, and what of memory it lacks. RateLimiter.storage.mu guards it.
 type sqliteStore struct {
 	db     *sqlitestate.DB // nil when closed
 	models *sqlitestate.Unsaved

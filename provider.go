@@ -36,8 +36,7 @@ const (
 // ProviderProfile is a provider with the quotas of its models at one tier.
 type ProviderProfile struct {
 	Provider Provider
-	// Models are the quotas by name; with "*" it is a pattern, in which that stands for any run of
-	// bytes.
+	// Models are the quotas by name; in a pattern "*" stands for any run of bytes.
 	Models map[string]ModelQuota
 
 	Tier string // one of Tiers, "" for a provider without any
@@ -56,8 +55,7 @@ type ProfileSource struct {
 	Counting []string  // how the provider counts what the quota limits
 
 	// Confidence is "published" for a figure of the provider's own page, "measured" for one of its
-	// refusals, "second-hand" for one that others read there, and "source document" for the oldest
-	// ones.
+	// refusals, "second-hand" for one that others read there, "source document" for the oldest.
 	Confidence string
 }
 
@@ -152,8 +150,7 @@ func (rl *RateLimiter) addProfileLocked(p *profile.Chosen, now account.Now) {
 var toldStale sync.Map
 
 // checkAgeRLocked reports a model that is decided on by an old quota of a profile. Methods call it
-// where the model has no usage yet, or something had to be brought in order: so at the first use,
-// and now and then.
+// where the model has no usage yet, or something had to be brought in order.
 func (rl *RateLimiter) checkAgeRLocked(counted string) {
 	if rl.reporter == nil || !rl.loaded.HasQuotas() {
 		return

@@ -9,12 +9,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/chores"
 )
 
-// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
-// unused models do not hold memory. It holds up others for about a millisecond at a time. An
-// interval of zero or less does nothing.
-//
-// The returned function, which may be called more than once, stops it, and returns when no prune
-// runs any more. Close stops it as well.
+// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own. It holds up
+// others for about a millisecond at a time. An interval of zero or less does nothing. The returned
+// function, which may be called more than once, stops it, and returns when no prune runs any more.
+// Close stops it as well.
 func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	if interval <= 0 {
 		return func() {}

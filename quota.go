@@ -48,8 +48,7 @@ type ModelQuota struct {
 	// refusals that ObserveRefusal reports. It begins at twice the floor, and the rate loses half
 	// of its distance to the floor in each hour without requests. Requests start evenly spaced, up
 	// to 5 ms early after a late one. Where only one of the two is set, the floor is 1 and the
-	// ceiling 1,000,000. The other limits hold beside what is found. Package adaptive says how a
-	// rate is found.
+	// ceiling 1,000,000. The other limits hold, too. Package adaptive says how a rate is found.
 	AdaptiveFloorRPM   int `yaml:"adaptive_floor_rpm,omitempty" json:"adaptive_floor_rpm,omitempty"`
 	AdaptiveCeilingRPM int `yaml:"adaptive_ceiling_rpm,omitempty" json:"adaptive_ceiling_rpm,omitempty"`
 	// AdaptiveFloorInFlight and AdaptiveCeilingInFlight are the same for concurrent calls, which
@@ -69,8 +68,7 @@ type ModelQuota struct {
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }
 
-// MarshalJSON returns an object with the keys of a YAML file: {"max_rpm":60,"burst":"10s"}. Fields
-// that are zero are left out.
+// MarshalJSON returns an object with the keys of YAML, without zeros: {"max_rpm":60,"burst":"10s"}.
 func (q ModelQuota) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(q) }
 
 // UnmarshalJSON reads what MarshalJSON writes. A key that is missing leaves its field as it is, and
@@ -232,9 +230,8 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 }
 
 // ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in
-// the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the
-// corrections applies again, if any. Aliases and MatchVersions apply. Waiters are served or refused
-// at once.
+// the file from the next Persist on; ForgetLearned("") does so for all models. The quota before
+// that applies again. Aliases and MatchVersions apply. Waiters are served or refused at once.
 func (rl *RateLimiter) ForgetLearned(model string) {
 	if model != "" {
 		model = rl.CountedAs(model)

@@ -71,8 +71,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// UsageStats is the usage of a model: the charges of the last minute and the count of the day. The
-// zero value is an unused model.
+// UsageStats is a model's charges of the last minute and its count of the day; zero if unused.
 //
 // The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave; a
 // slice read from here is valid until the next call on the limiter. Copy it to keep it.

@@ -11,8 +11,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// drainFor is how long Close waits for a handler that is under way, or for the next event of many.
-// One that calls Close itself waits as long.
+// drainFor is how long Close waits for a handler, also one that calls it, or for the next event.
 const drainFor = time.Second
 
 // EventHandlers returns a handler that hands each event to all handlers, in their order. Nil ones
@@ -176,8 +175,7 @@ func (t *teller) postLaxRLocked(e *telling) {
 	t.outlet.End()
 }
 
-// postLaterRLocked is postRLocked for a finalizer, which may start no goroutine in a bubble of
-// testing/synctest.
+// postLaterRLocked is postRLocked for a finalizer, which may start no goroutine in a bubble.
 func (t *teller) postLaterRLocked(e *telling) {
 	if e != nil {
 		t.outlet.PostLater(e)

@@ -84,7 +84,10 @@ func (rl *RateLimiter) meetRLocked(t *engine.Target) (nearest string, unknown bo
 	if report {
 		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest}
 		rl.reporter.ReportAs(*err, err)
-		rl.teller.metUnknownRLocked(model, nearest)
+		if e := rl.teller.eventRLocked(Event{Kind: EventUnknownModel, Nearest: nearest}); e != nil {
+			rl.teller.nameRLocked(e, err.Model)
+			rl.teller.postRLocked(e)
+		}
 	}
 	if !ok && rl.unknown == UnknownDeny {
 		nearest = find()
