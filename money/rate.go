@@ -52,8 +52,7 @@ func (t ServiceTier) String() string {
 // MarshalText returns what String does.
 func (t ServiceTier) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads what String returns, and what TierOf does. It fails for any other text, and changes
-// nothing then.
+// UnmarshalText reads what TierOf knows. It fails for any other text, and changes nothing then.
 func (t *ServiceTier) UnmarshalText(text []byte) error {
 	tier := TierOf(string(text))
 	if tier == 0 && len(text) > 0 {
