@@ -223,6 +223,55 @@ func TestBuiltinPrices(t *testing.T) {
 	}
 }
 
+// A budget that somebody else has set, or an earlier run, brings the built-in prices, too.
+func TestBuiltinPricesOfBudgetsFoundThere(t *testing.T) {
+	cost := func(t *testing.T, rl *ratelimit.RateLimiter) {
+		t.Helper()
+		r, d := rl.Reserve("gpt-5.5", 300_000, 10_000)
+		if r == nil {
+			t.Fatalf("%+v", d)
+		}
+		r.Commit(300_000, 10_000)
+		if got := rl.Audit().Models["gpt-5.5"].Settled.Money; got != money.USD(3.45) {
+			t.Errorf("it has cost %v", got)
+		}
+	}
+	pool := ratelimit.Pool{Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerMonth: 100 * money.Dollar}}
+	t.Run("in a store", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			fake := fakestore.New()
+			open := func() *ratelimit.RateLimiter {
+				rl, err := ratelimit.NewWithConfig(ratelimit.Config{Store: fake})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return rl
+			}
+			first, before := open(), open()
+			defer first.Close()
+			defer before.Close()
+			first.SetPool("everything", pool)
+			time.Sleep(time.Second)
+			after := open()
+			defer after.Close()
+			cost(t, before)
+			cost(t, after)
+		})
+	})
+	t.Run("in a file", func(t *testing.T) {
+		path := t.TempDir() + "/state.yaml"
+		first := budget(t, ratelimit.Config{FilePath: path, Quotas: map[string]ratelimit.ModelQuota{"gpt-5.5": {MaxSpendPerDay: 10 * money.Dollar}}})
+		if err := first.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		second := budget(t, ratelimit.Config{FilePath: path})
+		if err := second.Load(); err != nil {
+			t.Fatal(err)
+		}
+		cost(t, second)
+	})
+}
+
 // An old price is told, once for its provider.
 func TestStalePrice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -68,7 +68,7 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), waiting: make(map[*waiter]int64), process: newProcess()}
 	ctx, cancel := context.WithTimeout(background, openTimeout)
 	defer cancel()
-	log, err := s.Open(ctx, store.Options{Process: is.process, Keep: rl.keeps(), Report: rl.reporter.Report})
+	log, err := s.Open(ctx, store.Options{Process: is.process, Keep: rl.keeps(cfg), Report: rl.reporter.Report})
 	if err != nil {
 		return err
 	}
@@ -93,8 +93,15 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 
 // keeps returns how long a store has to keep what nobody touches: longer than any day counts, and
 // than a month where money is counted.
-func (rl *RateLimiter) keeps() time.Duration {
-	if rl.pricing != nil {
+func (rl *RateLimiter) keeps(cfg *Config) time.Duration {
+	budget := rl.pricing != nil
+	for _, q := range cfg.Quotas {
+		budget = budget || (*state.Quota)(&q).LimitsSpend()
+	}
+	for _, p := range cfg.Pools {
+		budget = budget || (*state.Quota)(&p.Quota).LimitsSpend()
+	}
+	if budget {
 		return 32 * 24 * time.Hour
 	}
 	return 7 * 24 * time.Hour
@@ -158,6 +165,11 @@ func (s *shared) swappedLocked(e *engine.Engine) {
 	for _, name := range e.Catalog.Names() {
 		if q, has := e.Catalog.Quota(name); has {
 			rl.Quotas[name] = ModelQuota(q)
+		}
+	}
+	for _, q := range e.Catalog.Quotas() {
+		if q.LimitsSpend() {
+			rl.priceLocked()
 		}
 	}
 	if was != nil {
