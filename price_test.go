@@ -251,10 +251,14 @@ func TestBuiltinPricesOfBudgetsFoundThere(t *testing.T) {
 			defer first.Close()
 			defer before.Close()
 			first.SetPool("everything", pool)
-			time.Sleep(time.Second)
+			time.Sleep(time.Minute) // in which the other one hears of it
+			cost(t, before)
+			for range 2000 { // of which an image is saved
+				first.RecordUsage("gpt-5.5", 1, 0)
+			}
+			time.Sleep(time.Minute)
 			after := open()
 			defer after.Close()
-			cost(t, before)
 			cost(t, after)
 		})
 	})
