@@ -104,8 +104,9 @@ func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
 
 	used := a.Tokens(cut)
 	s.RPM, s.TPM, s.ITPM, s.OTPM = a.Requests(cut), used.Total(), used.Input, used.Output
-	if s.RPD, s.TPD, _ = a.DayUsed(now.Wall); s.RPD|s.TPD != 0 {
-		if s.DayStart = time.Unix(0, a.DayBegan(now.Wall)); q.DayZone != "" {
+	requests, spent, day := a.DayUsed(now.Wall)
+	if s.RPD, s.TPD = requests, spent; requests|spent != 0 {
+		if s.DayStart = time.Unix(0, day.Begin); q.DayZone != "" {
 			s.DayStart = inZone(s.DayStart, q.DayZone)
 		}
 	}
