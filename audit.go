@@ -95,8 +95,5 @@ func (rl audited) HasRoom(name string) bool {
 	return len(rl.ledger.Models) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.engine.Catalog.IsListed(name)
 }
 
-// Account implements tally.Host.
-func (rl audited) Account(name string) *account.Account { return rl.engine.Account(name) }
-
 // Noted implements tally.Host.
 func (rl audited) Noted(a *account.Account) *tally.Noted { return &rl.localLocked(a).noted }

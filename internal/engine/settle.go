@@ -128,11 +128,11 @@ func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
 }
 
 // Record charges a request that was sent without a reservation, and what it has cost. It returns
-// false if there was no place for the model, so that only its pools were charged.
-func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amount, now account.Now) (counted bool) {
+// the account of the model; nil if there was no place for one, so that only its pools were charged.
+func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amount, now account.Now) *account.Account {
 	now = e.begin(now, span)
-	if a := e.toCharge(t, now); a != nil {
-		counted = true
+	a := e.toCharge(t, now)
+	if a != nil {
 		e.record(a, used, cost, now)
 	} else if cost != 0 {
 		e.other.Spend.Settle(now.Wall)
@@ -144,13 +144,19 @@ func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amo
 	if e.lines.Waiting() > 0 {
 		e.lines.Serve(now)
 	}
-	return counted
+	return a
 }
 
 func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount, now account.Now) {
-	a.Refresh(now, e.span)
+	if !a.IsFresh(now, e.span) {
+		a.Refresh(now, e.span)
+	}
+	var payer *account.Account
+	if cost != 0 {
+		payer = e.payer(a, cost, now)
+	}
 	wasShown := a.IsShown()
-	a.Record(e.payer(a, cost, now), used, cost, now, e.span)
+	a.Record(payer, used, cost, now, e.span)
 	e.lines.Mark(a)
 	if !wasShown {
 		e.observer.Shown(a)

@@ -21,8 +21,6 @@ type Ledger struct {
 type Host interface {
 	// HasRoom reports whether a name that is new has sums of its own.
 	HasRoom(name string) bool
-	// Account returns the account of a counted name; nil for none.
-	Account(name string) *account.Account
 	// Noted returns what the ledger notes beside an account.
 	Noted(a *account.Account) *Noted
 }
@@ -61,10 +59,10 @@ func (l *Ledger) Ended(h Host, c *account.Call, how account.How, used tokens.Cou
 	}
 }
 
-// Recorded adds a call that was not reserved, to its model and its pools. counted reports whether
-// the model had a place.
-func (l *Ledger) Recorded(h Host, name string, counted bool, pools []*account.Account, used tokens.Count, cost money.Amount) {
-	if a := h.Account(name); a != nil && counted {
+// Recorded adds a call that was not reserved, to its model and its pools. a is the account of the
+// model; nil where it had no place.
+func (l *Ledger) Recorded(h Host, name string, a *account.Account, pools []*account.Account, used tokens.Count, cost money.Amount) {
+	if a != nil {
 		l.of(h, a, h.Noted(a)).Recorded.Add(used, cost)
 	} else {
 		l.named(h, name).Recorded.Add(used, cost)
