@@ -34,7 +34,8 @@ const (
 	DecisionRPDLimit      DecisionCode = "rpd_exceeded"   // denied by the requests per day
 	DecisionTPDLimit      DecisionCode = "tpd_exceeded"   // denied by the tokens per day
 	DecisionSpendLimit    DecisionCode = "spend_exceeded" // denied by the spend of the day or of the month
-	// DecisionUnpriced: denied for want of a price where spend is limited (Config.Unpriced).
+	// DecisionUnpriced: denied for want of a price where spend is limited (Config.Unpriced). Only
+	// SetPrice helps.
 	DecisionUnpriced  DecisionCode = "unpriced"
 	DecisionRPMLimit  DecisionCode = "rpm_exceeded"  // denied by the requests per minute
 	DecisionITPMLimit DecisionCode = "itpm_exceeded" // denied by the input tokens per minute

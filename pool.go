@@ -121,7 +121,8 @@ type Class struct {
 	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty" json:"max_queue,omitempty"`
 	// Ahead lets waiters of the class go before those of all classes that do not have it, whatever
-	// the weights. While others wait, every tenth service is theirs.
+	// the weights. While others wait, every tenth service is theirs, so the n-th of them waits for
+	// at most 9·n services of classes ahead.
 	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
 }
 

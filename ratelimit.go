@@ -204,7 +204,8 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 		return
 	}
 	rl.mu.Lock()
-	now, t := rl.enterLocked(model)
+	var t engine.Target
+	now := rl.enterForLocked(model, &t)
 	rl.meetRLocked(&t)
 	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill, now.Wall)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)

@@ -101,11 +101,11 @@ func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
 	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
 	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
-
 	used := a.Tokens(cut)
 	s.RPM, s.TPM, s.ITPM, s.OTPM = a.Requests(cut), used.Total(), used.Input, used.Output
-	if s.RPD, s.TPD, _ = a.DayUsed(now.Wall); s.RPD|s.TPD != 0 {
-		if s.DayStart = time.Unix(0, a.DayBegan(now.Wall)); q.DayZone != "" {
+	requests, spent, day := a.DayUsed(now.Wall)
+	if s.RPD, s.TPD = requests, spent; requests|spent != 0 {
+		if s.DayStart = time.Unix(0, day.Begin); q.DayZone != "" {
 			s.DayStart = inZone(s.DayStart, q.DayZone)
 		}
 	}
@@ -225,9 +225,6 @@ type audited struct{ *RateLimiter }
 func (rl audited) HasRoom(name string) bool {
 	return len(rl.ledger.Models) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.engine.Catalog.IsListed(name)
 }
-
-// Account implements tally.Host.
-func (rl audited) Account(name string) *account.Account { return rl.engine.Account(name) }
 
 // Noted implements tally.Host.
 func (rl audited) Noted(a *account.Account) *tally.Noted { return &rl.localLocked(a).noted }

@@ -241,7 +241,7 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 			s.calls[id] = c
 		}
 		rl.refusals.use(r.Counted, rl.Quotas).admitted(now)
-		rs = append(rs, rl.reservationLocked(c, rl.holdTTL > 0 || c.LimitsSlots()))
+		rs = append(rs, rl.reservationLocked(c))
 	}
 	return rs
 }

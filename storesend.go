@@ -114,7 +114,11 @@ func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
 	}
 	rl.mu.Lock()
 	_, t = rl.enterLocked(model)
-	rl.ledger.Recorded(audited{rl}, t.Counted, o.Done, t.Pools, used, cost)
+	var a *account.Account
+	if o.Done {
+		a = rl.engine.Account(t.Counted)
+	}
+	rl.ledger.Recorded(audited{rl}, t.Counted, a, t.Pools, used, cost)
 	rl.mu.Unlock()
 	rl.teller.recorded(model, used, cost)
 }

@@ -150,6 +150,9 @@ func (a *Account) LimitsSlots() bool { return a.Quota.MaxInFlight != 0 || a.Quot
 // Refresh drops the charges that left the minute before a moment, and ends a day that is over. span
 // is how long a charge counts at most.
 func (a *Account) Refresh(now Now, span int64) {
+	if a.IsFresh(now, span) {
+		return
+	}
 	if cut := now.Instant - span; cut > a.oldest || len(a.Uses) > 0 {
 		a.Prune(cut)
 	}
@@ -159,6 +162,11 @@ func (a *Account) Refresh(now Now, span int64) {
 	if a.pace == nil && a.Has(Paces) { // it was forgotten
 		a.repace(now, span)
 	}
+}
+
+// IsFresh reports whether Refresh certainly has nothing to do. It is short enough to be inlined.
+func (a *Account) IsFresh(now Now, span int64) bool {
+	return now.Instant-span <= a.oldest && len(a.Uses) == 0 && a.Day.Holds(now.Wall) && a.Traits&Paces == 0
 }
 
 // Prune drops the charges of the minute that lie before the cut.

@@ -46,7 +46,7 @@ func charge(a *account.Account, used tokens.Count, now account.Now) *account.Cal
 
 func commit(c *account.Call, a *account.Account, used tokens.Count, now account.Now) {
 	a.Refresh(now, span)
-	c.End(account.Committed, used, 0, now, span)
+	c.End(&account.Ending{How: account.Committed, Used: used, Now: now, Span: span})
 }
 
 func want(t *testing.T, a *account.Account, now account.Now, rpm, tpm, rpd, tpd int) {
@@ -84,7 +84,7 @@ func TestSettlement(t *testing.T) {
 			call := charge(a, count(10, 5), c.at(0))
 			now := c.at(tt.after)
 			a.Refresh(now, span)
-			call.End(tt.how, tt.used, 0, now, span)
+			call.End(&account.Ending{How: tt.how, Used: tt.used, Now: now, Span: span})
 			want(t, a, now, tt.rpm, tt.tpm, tt.rpd, tt.tpd)
 			if a.InFlight != 0 || a.Open != (account.Open{}) {
 				t.Errorf("in flight: %d, %+v", a.InFlight, a.Open)

@@ -55,11 +55,11 @@ func (c *Call) Reset() {
 	c.Tokens, c.Most, c.Cost, c.At, c.Delay = tokens.Count{}, 0, 0, Now{}, 0
 	c.HoldUntil, c.HeapIndex, c.OpenIndex, c.Serial, c.Arrived, c.Ended = 0, 0, 0, 0, false, true
 	for i := range c.Charges {
-		c.Charges[i].reset()
+		c.Charges[i].release()
 	}
 	c.Charges = c.Charges[:0]
 	if c.room[0].Meter != nil { // more charges than it holds lie elsewhere
-		c.room[0].reset()
+		c.room[0].release()
 	}
 }
 
@@ -77,9 +77,10 @@ func (c *Call) IsCounted() bool { return len(c.Charges) > 0 }
 
 // Names notes the accounts that a call is charged to whose charges somebody else keeps.
 func (c *Call) Names(all ...*Account) {
+	clear(c.Charges)
 	c.Charges = c.Charges[:0]
 	for _, a := range all {
-		c.next().Meter = &a.Meter
+		*c.next() = Charge{Meter: &a.Meter}
 	}
 }
 
@@ -89,7 +90,7 @@ func (c *Call) NameAs(other *Call) {
 	c.Names()
 	for i := range other.Charges {
 		if m := other.Charges[i].Meter; m.account != nil {
-			c.next().Meter = m
+			*c.next() = Charge{Meter: m}
 		}
 	}
 }
@@ -107,13 +108,17 @@ func (c *Call) LimitsSlots() bool {
 // Account returns the account of a charge; nil for one to a class in it.
 func (c *Charge) Account() *Account { return c.Meter.account }
 
-// next returns an empty charge of the call.
+// next returns one more charge of the call, to be filled in: it has no pointers but else anything.
 func (c *Call) next() *Charge {
 	if c.Charges == nil {
 		c.Charges = c.room[:0]
 	}
-	c.Charges = append(c.Charges, Charge{})
-	return &c.Charges[len(c.Charges)-1]
+	n := len(c.Charges)
+	if n == cap(c.Charges) {
+		c.Charges = append(c.Charges, Charge{})
+	}
+	c.Charges = c.Charges[:n+1]
+	return &c.Charges[n]
 }
 
 // ChargeTo charges the call to an account. payer is whose spend its money counts to, usually that
@@ -122,8 +127,10 @@ func (c *Call) ChargeTo(a, payer *Account, now Now, span int64) (eased bool) {
 	a.begin(now)
 	charge := c.next()
 	charge.add(&a.Meter, now, c.Tokens)
-	charge.Payer = payer
 	a.Open.add(1, c.Tokens, c.Most)
+	if payer != nil {
+		charge.Payer = payer
+	}
 	if u := a.UseOf(c.Class); u != nil {
 		u.followDay()
 		c.next().add(&u.Meter, now, c.Tokens)
@@ -158,56 +165,70 @@ func (a *Account) Record(payer *Account, used tokens.Count, cost money.Amount, n
 	return a.bill(payer, Bill{At: now.Instant, Wall: now.Wall, Tokens: used.Clamp(), Most: cost, InFlight: a.InFlight}, now)
 }
 
+// Ending is how and when a call ends.
+type Ending struct {
+	How  How
+	Used tokens.Count // where it was committed,
+	Cost money.Amount // and what it did cost
+	Now  Now
+	Span int64 // how long a charge of the minute counts
+}
+
 // End ends the call: with what it used and cost where it was committed, with its estimate where it
 // expired or was lost, and with nothing where it was cancelled.
-func (c *Call) End(how How, used tokens.Count, cost money.Amount, now Now, span int64) {
+func (c *Call) End(is *Ending) {
 	c.Ended = true
-	if how == Committed {
-		c.Cost = cost
+	if is.How == Committed {
+		c.Cost = is.Cost
 	}
 	for i := range c.Charges {
-		c.Charges[i].end(c, how, used, now, span)
+		c.Charges[i].end(c, is)
 	}
 }
 
-func (c *Charge) end(call *Call, how How, used tokens.Count, now Now, span int64) {
+func (c *Charge) end(call *Call, is *Ending) {
 	m, a := c.Meter, c.Account()
-	if a != nil {
-		a.Refresh(now, span)
+	if a != nil && !a.IsFresh(is.Now, is.Span) {
+		a.Refresh(is.Now, is.Span)
 	}
 	forgot := !c.isKnown()
 	switch {
-	case how == Cancelled:
+	case is.How == Cancelled:
 		c.cancel()
-	case how == Committed && used != c.Tokens:
-		c.settle(now, span, used)
+	case is.How == Committed && is.Used != c.Tokens:
+		c.settle(is)
 	}
 	if m.InFlight--; a == nil {
 		return
 	}
 	a.closeOpen(call)
-	if len(a.Extras) == 0 && c.Payer == nil {
-		return
+	if len(a.Extras) > 0 || c.Payer != nil {
+		c.endBill(call, is, forgot)
 	}
+}
+
+// endBill tells the extras of the account, and the spend of the payer, of the end.
+func (c *Charge) endBill(call *Call, is *Ending, forgot bool) {
+	a := c.Account()
 	b := Bill{
-		At: c.At, Wall: call.At.Wall, Tokens: call.Tokens, Used: call.usedBy(how, used), Most: call.Most, Cost: call.Cost,
+		At: c.At, Wall: call.At.Wall, Tokens: call.Tokens, Used: call.usedBy(is), Most: call.Most, Cost: call.Cost,
 		InFlight: a.InFlight, Forgot: forgot,
 	}
 	for _, x := range a.Extras {
 		if x != Extra(a.Spend) || c.Payer == a {
-			x.End(b, how, now)
+			x.End(b, is.How, is.Now)
 		}
 	}
 	if c.Payer != nil && c.Payer != a {
-		c.Payer.Spend.End(b, how, now)
+		c.Payer.Spend.End(b, is.How, is.Now)
 	}
 }
 
 // usedBy returns the tokens that the call has used which ends.
-func (c *Call) usedBy(how How, used tokens.Count) tokens.Count {
-	switch how {
+func (c *Call) usedBy(is *Ending) tokens.Count {
+	switch is.How {
 	case Committed:
-		return used
+		return is.Used
 	case Cancelled:
 		return tokens.Count{}
 	}
@@ -242,13 +263,14 @@ func (c *Call) Arrive(at int64, now Now, span int64) (changed bool) {
 
 // closeOpen is the end of what ChargeTo adds to Open.
 func (a *Account) closeOpen(c *Call) {
+	if a.InFlight == 0 {
+		a.Open = Open{} // sums that were saturated begin anew
+		return
+	}
 	requests := 1
 	if c.Arrived {
 		requests = 0
 		a.Open.Arrived--
 	}
 	a.Open.less(requests, c.Tokens, c.Most)
-	if a.InFlight == 0 {
-		a.Open = Open{} // sums that were saturated begin anew
-	}
 }

@@ -22,22 +22,20 @@ type Charge struct {
 	prepaid *buckets // they hold the charge at its price under another quota, apart from its place
 }
 
-// add charges a meter as of now.
+// add charges a meter as of now. The charge has no pointers before.
 func (c *Charge) add(m *Meter, now Now, count tokens.Count) {
-	m.charge(now, count)
 	m.InFlight++
-	c.reset()
-	c.Meter, c.At, c.Tokens, c.days = m, now.Instant, count, m.days
-	c.place(m.requests.Len()-1, m.tokens.Len()-1)
+	c.Meter, c.At, c.Tokens = m, now.Instant, count
+	m.charge(now, count)
+	c.days, c.epoch, c.round = m.days, m.epoch, m.round
+	c.request, c.token = m.requests.Last(), m.tokens.Last()
 }
 
-// reset empties the charge.
-func (c *Charge) reset() {
-	if c.Payer != nil || c.prepaid != nil {
+// release lets go of what the charge points to.
+func (c *Charge) release() {
+	if c.Meter = nil; c.Payer != nil || c.prepaid != nil {
 		c.Payer, c.prepaid = nil, nil
 	}
-	c.Meter, c.At, c.Tokens = nil, 0, tokens.Count{}
-	c.request, c.token, c.days, c.epoch, c.round = 0, 0, 0, 0, 0
 }
 
 // place notes where the charge is: the i-th oldest of the requests, the j-th oldest of the tokens.
@@ -57,11 +55,10 @@ func (c *Charge) tokenAt() int {
 		return -1
 	}
 	w := &c.Meter.Window
-	matches := func(e *state.Token) bool { return TokensOf(e) == c.Tokens }
-	if i := w.tokens.Placed(c.token, c.At); i >= 0 && matches(&w.tokens.Values()[i]) {
+	if i := w.tokens.Placed(c.token, c.At); i >= 0 && TokensOf(w.tokens.Value(i)) == c.Tokens {
 		return i
 	}
-	return w.tokens.Find(c.At, matches)
+	return w.tokens.Find(c.At, func(e *state.Token) bool { return TokensOf(e) == c.Tokens })
 }
 
 // requestAt is tokenAt for the request.
@@ -81,17 +78,15 @@ func (c *Charge) isToday() bool { return c.isKnown() && c.days == c.Meter.day.se
 
 // settle replaces the tokens that were charged by those that were used. Where the charge has left
 // the minute, what is above it counts as of now.
-func (c *Charge) settle(now Now, span int64, used tokens.Count) {
-	m := c.Meter
+func (c *Charge) settle(is *Ending) {
+	m, used := c.Meter, is.Used
 	excess := used.Over(c.Tokens)
-	left := now.Instant-c.At > span
-	if !c.isKnown() && !left {
-		return
-	}
 	if i := c.tokenAt(); i >= 0 {
 		m.set(i, used.Clamp(), c.isPrepaid())
-	} else if left && excess != (tokens.Count{}) {
-		m.pushTokens(now.Instant, now.Time(), excess.Clamp())
+	} else if left := is.Now.Instant-c.At > is.Span; left && excess != (tokens.Count{}) {
+		m.pushTokens(is.Now.Instant, is.Now.Time(), excess.Clamp())
+	} else if !left && !c.isKnown() {
+		return
 	}
 	if !m.tokens.Backs(m.usage.Tokens) { // asking is cheaper than writing while the garbage collector marks
 		m.show()
@@ -100,7 +95,7 @@ func (c *Charge) settle(now Now, span int64, used tokens.Count) {
 	case c.isToday():
 		m.setDay(m.usage.DayCount, tokens.AddSaturated(m.restOfDay(c.Tokens, used), used.Total()))
 	case excess != (tokens.Count{}):
-		m.day.begin(now.Wall)
+		m.day.begin(is.Now.Wall)
 		m.addDay(0, excess.Total())
 	}
 	c.Tokens = used

@@ -25,24 +25,27 @@ func newMeter(day *Day) Meter {
 	return Meter{Window: Window{oldest: Never}, usage: new(Usage), day: day}
 }
 
-// DayUsed returns the requests and the tokens of the day at a time, and when that day ends.
-func (m *Meter) DayUsed(wall int64) (requests, tokens int, end int64) {
-	day := m.day.Span
-	if !day.Holds(wall) {
+// DayUsed returns the requests and the tokens of the day at a time, and that day.
+func (m *Meter) DayUsed(wall int64) (requests, tokens int, day Span) {
+	if day = m.day.Span; !day.Holds(wall) {
 		var over bool
 		if day, over = m.day.at(wall); over {
-			return 0, 0, day.End
+			return 0, 0, day
 		}
 	}
 	if m.days != m.day.serial {
-		return 0, 0, day.End
+		return 0, 0, day
 	}
-	return max(m.usage.DayCount, 0), max(m.usage.DayTokens, 0), day.End
+	return max(m.usage.DayCount, 0), max(m.usage.DayTokens, 0), day
 }
 
 // charge adds one request and its tokens.
 func (m *Meter) charge(now Now, c tokens.Count) {
-	m.push(now.Instant, now.Time(), c)
+	when := now.Time()
+	if m.requests.Push(now.Instant, when); m.pace != nil {
+		m.pace.PushRequest(now.Instant)
+	}
+	m.pushTokens(now.Instant, when, c)
 	m.show()
 	m.addDay(1, c.Total())
 }

@@ -24,19 +24,6 @@ func (a *Account) IsStale(now Now, span int64) bool {
 	return !left.Expire(now.Instant, now.Wall)
 }
 
-// DayBegan returns when the day began that lasts at a time, in UnixNano.
-func (a *Account) DayBegan(wall int64) int64 {
-	if a.Day.Holds(wall) {
-		return a.Day.Begin
-	}
-	return a.Day.began(wall)
-}
-
-func (d *Day) began(wall int64) int64 {
-	is, _ := d.at(wall)
-	return is.Begin
-}
-
 // Counts reports whether the charge counts to the minute that begins at a cut, and whether it
 // counts to the present day.
 func (c *Charge) Counts(cut int64) (minute, day bool) {

@@ -81,26 +81,21 @@ func (w *Window) LastAt() (instant int64, ok bool) {
 	return instant, ok
 }
 
-// push adds the charge of one request at the end.
-func (w *Window) push(instant int64, when time.Time, c tokens.Count) {
-	w.requests.Push(instant, when)
-	w.pace.PushRequest(instant)
-	w.pushTokens(instant, when, c)
-}
-
 // pushTokens adds tokens without a request at the end.
 func (w *Window) pushTokens(instant int64, when time.Time, c tokens.Count) {
 	entry := w.tokens.Add(instant)
 	entry.Time, entry.Count, entry.Input = when, c.Total(), c.Input
 	w.sums.Push(c)
-	w.pace.PushTokens(instant, c)
+	if w.pace != nil {
+		w.pace.PushTokens(instant, c)
+	}
 	w.oldest = min(w.oldest, instant)
 }
 
 // set changes the i-th oldest tokens. Prepaid ones stay in the buckets at their old price.
 func (w *Window) set(i int, c tokens.Count, prepaid bool) {
 	w.sums.Set(i, c)
-	if !prepaid {
+	if w.pace != nil && !prepaid {
 		w.pace.SetTokens(i, w.tokens.When(i), c)
 	}
 	entry := w.tokens.Edit(i)

@@ -221,7 +221,9 @@ func (e *Engine) AdmitOne(by *By, r *Request, now account.Now) *account.Call {
 	if reserves && r.Account.Listed {
 		e.own(&r.Target)
 	}
-	e.seeOne(r.Account, by.Class, reserves, now)
+	if reserves || !r.Account.IsFresh(now, e.span) { // nearly each call is spared this
+		e.seeOne(r.Account, by.Class, reserves, now)
+	}
 	for _, pool := range r.Pools {
 		e.seeOne(pool, by.Class, reserves, now)
 	}

@@ -65,7 +65,7 @@ func (e *Engine) HasDone() bool { return e.lines.HasDone() }
 // Lose settles the call of a reservation that is garbage at its estimate, and serves nobody: that
 // is left to the next verb.
 func (e *Engine) Lose(c *account.Call) {
-	e.end(c, account.Lost, c.Tokens, 0, e.last)
+	e.end(c, &account.Ending{How: account.Lost, Now: e.last, Span: e.span})
 	e.release(c)
 }
 

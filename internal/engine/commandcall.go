@@ -316,6 +316,6 @@ func readRecord(r *wire.Reader) Command {
 
 func (c Record) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	o.Done = e.Record(&t, c.Span, c.Used, c.Cost, now)
+	o.Done = e.Record(&t, c.Span, c.Used, c.Cost, now) != nil
 	return o
 }

@@ -147,7 +147,7 @@ func (e *Engine) Advance(now account.Now) { e.begin(now, 0) }
 
 func (e *Engine) happen(now account.Now) {
 	for c := e.holds.take(now.Instant); c != nil; c = e.holds.take(now.Instant) {
-		e.end(c, account.Expired, c.Tokens, 0, now)
+		e.end(c, &account.Ending{How: account.Expired, Now: now, Span: e.span})
 		e.observer.Ended(c, account.Expired, now) // whoever made the call may still hold it, so it is not used again
 	}
 	e.lines.Advance(now)

@@ -159,9 +159,9 @@ func (e *Engine) idleIn(a *account.Account, now account.Now) (wait int64) {
 	if last, ok := a.LastAt(); ok {
 		wait = max(last+e.span+1-now.Instant, 0)
 	}
-	requests, tokens, end := a.DayUsed(now.Wall)
+	requests, tokens, day := a.DayUsed(now.Wall)
 	if a.Quota.MaxRPD != 0 && requests != 0 || a.Quota.MaxTPD != 0 && tokens != 0 {
-		wait = max(wait, end-now.Wall)
+		wait = max(wait, day.End-now.Wall)
 	}
 	return max(wait, a.Lasts(now))
 }

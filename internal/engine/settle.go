@@ -14,7 +14,7 @@ func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cos
 	if c.Ended {
 		return // by itself, just before
 	}
-	e.end(c, how, used, cost, now)
+	e.end(c, &account.Ending{How: how, Used: used, Cost: cost, Now: now, Span: e.span})
 	e.release(c)
 	if e.lines.Waiting() > 0 {
 		e.lines.Serve(now)
@@ -22,10 +22,11 @@ func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cos
 }
 
 // EndsAnytime reports whether committing a call as of the last moment leads to the same state as
-// committing it now. That holds if the call cost nothing and used no more than its estimate,
-// nobody waits, nothing is due, and no limit of its accounts looks at the time.
+// committing it now, so that nobody is served by it and nothing becomes due. That holds if the call
+// cost nothing and used no more than its estimate, nobody waits, nothing is due, and no limit of
+// its accounts looks at the time.
 func (e *Engine) EndsAnytime(c *account.Call, used tokens.Count, cost money.Amount) bool {
-	if cost != 0 || used.Over(c.Tokens) != (tokens.Count{}) || e.lines.Waiting() > 0 || e.Due() != account.Never {
+	if cost != 0 || used.Input > c.Tokens.Input || used.Output > c.Tokens.Output || len(e.holds)|e.lines.Waiting() != 0 {
 		return false
 	}
 	for i := range c.Charges {
@@ -37,17 +38,14 @@ func (e *Engine) EndsAnytime(c *account.Call, used tokens.Count, cost money.Amou
 }
 
 // end ends a call, and has those served that wait for what it gives back.
-func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
-	if cost != 0 { // also of a call that was made before there were prices
-		for i := range c.Charges {
-			charge := &c.Charges[i]
-			if a := charge.Account(); a != nil && charge.Payer == nil {
-				charge.Payer = e.payer(a, cost, now)
-			}
-		}
+func (e *Engine) end(c *account.Call, is *account.Ending) {
+	if is.Cost != 0 { // also of a call that was made before there were prices
+		e.findPayers(c, is)
 	}
-	e.tidyPlaces(c, now)
-	c.End(how, used, cost, now, e.span)
+	if c.Model == nil || !c.Model.Listed {
+		e.tidyPlaces(c, is.Now)
+	}
+	c.End(is)
 	e.holds.remove(c)
 	e.open.remove(c)
 	for i := range c.Charges {
@@ -57,13 +55,23 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 		}
 		e.lines.Mark(a)
 		if !a.IsShown() {
-			e.show(a, now)
+			e.show(a, is.Now)
 		}
 		if a.InFlight == 0 && !a.IsShown() {
-			e.drop(a, now)
+			e.drop(a, is.Now)
 		}
 	}
 	e.lines.MarkNeedy()
+}
+
+// findPayers notes to whose spend the cost of a call counts.
+func (e *Engine) findPayers(c *account.Call, is *account.Ending) {
+	for i := range c.Charges {
+		charge := &c.Charges[i]
+		if a := charge.Account(); a != nil && charge.Payer == nil {
+			charge.Payer = e.payer(a, is.Cost, is.Now)
+		}
+	}
 }
 
 // tidyPlaces has models of a call give back places of which nothing is to be kept: what the call
@@ -120,11 +128,11 @@ func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
 }
 
 // Record charges a request that was sent without a reservation, and what it has cost. It returns
-// false if there was no place for the model, so that only its pools were charged.
-func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amount, now account.Now) (counted bool) {
+// the account of the model; nil if there was no place for one, so that only its pools were charged.
+func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amount, now account.Now) *account.Account {
 	now = e.begin(now, span)
-	if a := e.toCharge(t, now); a != nil {
-		counted = true
+	a := e.toCharge(t, now)
+	if a != nil {
 		e.record(a, used, cost, now)
 	} else if cost != 0 {
 		e.other.Spend.Settle(now.Wall)
@@ -136,13 +144,19 @@ func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amo
 	if e.lines.Waiting() > 0 {
 		e.lines.Serve(now)
 	}
-	return counted
+	return a
 }
 
 func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount, now account.Now) {
-	a.Refresh(now, e.span)
+	if !a.IsFresh(now, e.span) {
+		a.Refresh(now, e.span)
+	}
+	var payer *account.Account
+	if cost != 0 {
+		payer = e.payer(a, cost, now)
+	}
 	wasShown := a.IsShown()
-	a.Record(e.payer(a, cost, now), used, cost, now, e.span)
+	a.Record(payer, used, cost, now, e.span)
 	e.lines.Mark(a)
 	if !wasShown {
 		e.observer.Shown(a)

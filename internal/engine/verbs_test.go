@@ -351,7 +351,7 @@ func (l *bookLife) record() {
 	l.say("record %v", r)
 	t := l.e.Resolve(r.model, r.model)
 	cost := l.costOf(r.model, r.tokens)
-	counted := l.e.Record(&t, l.by.Span, r.tokens, cost, l.now)
+	counted := l.e.Record(&t, l.by.Span, r.tokens, cost, l.now) != nil
 	b := l.bookOf(r.model)
 	if want := l.hasPlace(b); counted != want {
 		l.Errorf("%s was counted: %v, want %v", r.model, counted, want)

@@ -47,7 +47,7 @@ func (e *Engine) Leave(w *lines.Waiter, now account.Now) {
 	if !e.lines.Leave(w, now) {
 		for _, c := range w.Calls {
 			if !c.Ended {
-				e.end(c, account.Cancelled, c.Tokens, 0, now)
+				e.end(c, &account.Ending{How: account.Cancelled, Now: now, Span: e.span})
 				e.release(c)
 			}
 		}

@@ -72,8 +72,8 @@ func (l *alone) fitsIn(d state.Dimension, name string, ask *account.Ask, a *acco
 	}
 	longest := ask.Span + 1
 	if state.Limits[d].Window == state.Day {
-		if _, _, end := a.DayUsed(now.Wall); end > now.Wall {
-			longest = end - now.Wall
+		if _, _, day := a.DayUsed(now.Wall); day.End > now.Wall {
+			longest = day.End - now.Wall
 		}
 	}
 	if !fits(longest) {
@@ -227,7 +227,7 @@ func (l *alone) used(d state.Dimension, name string, span int64, a *account.Acco
 				return sum
 			}
 		case state.Day:
-			if _, _, end := a.DayUsed(c.wall); end <= now.Wall && end != 0 {
+			if _, _, day := a.DayUsed(c.wall); day.End <= now.Wall && day.End != 0 {
 				continue
 			}
 		case state.Settled:

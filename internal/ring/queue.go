@@ -55,35 +55,50 @@ func (q *Queue[T]) Before(cut int64) int {
 func (q *Queue[T]) Pin(reading *atomic.Bool) { q.vals.pinned = reading }
 
 // Push adds an entry. Its instant must not be earlier than those of the others.
-func (q *Queue[T]) Push(at int64, v T) {
-	q.at.push(at)
-	q.vals.push(v)
-}
+func (q *Queue[T]) Push(at int64, v T) { *q.Add(at) = v }
 
 // Add is Push for a value that is written in its place, whatever is there. That takes half the time
-// where it has more than four words.
+// where it has more than two words.
 func (q *Queue[T]) Add(at int64) *T {
-	q.at.push(at)
-	return q.vals.add()
+	times, vals := &q.at, &q.vals
+	if len(times.buf) >= times.due {
+		times.makeRoom()
+	}
+	if len(vals.buf) >= vals.due {
+		vals.makeRoom()
+	}
+	times.buf = times.buf[:len(times.buf)+1]
+	times.buf[len(times.buf)-1] = at
+	vals.buf = vals.buf[:len(vals.buf)+1]
+	return &vals.buf[len(vals.buf)-1]
 }
+
+// Value returns the value of the i-th oldest entry, which must not be changed.
+func (q *Queue[T]) Value(i int) *T { return q.vals.at(i) }
 
 // Edit returns the value of the i-th oldest entry, to be changed in its place. Who has changed it
 // calls Edited.
 func (q *Queue[T]) Edit(i int) *T {
-	q.vals.own()
-	v := q.vals.at(i)
-	if q.log != nil {
-		q.log.record(q.dropped+int64(i), *v, false)
+	if q.vals.pinned != nil || q.log != nil {
+		q.vals.own()
+		q.record(i, false)
 	}
-	return v
+	return q.vals.at(i)
 }
 
 // Edited follows the change of the i-th oldest entry.
 func (q *Queue[T]) Edited(i int) {
-	if q.log != nil {
-		q.log.record(q.dropped+int64(i), *q.vals.at(i), true)
+	if q.vals.move != nil || q.log != nil {
+		q.record(i, true)
+		q.vals.changed(i)
 	}
-	q.vals.changed(i)
+}
+
+// record has the log, if there is one, know that the i-th oldest entry goes or comes.
+func (q *Queue[T]) record(i int, added bool) {
+	if q.log != nil {
+		q.log.record(q.dropped+int64(i), *q.vals.at(i), added)
+	}
 }
 
 // Remove takes the i-th oldest entry out, at the cost of those behind it.
@@ -114,6 +129,9 @@ func (q *Queue[T]) Insert(at int64, v T) int {
 	q.vals.insert(i, v)
 	return i
 }
+
+// Last is Place of the newest entry.
+func (q *Queue[T]) Last() uint32 { return uint32(q.end()) - 1 }
 
 // Place names the i-th oldest entry, by its place in the whole history (its last bits).
 func (q *Queue[T]) Place(i int) uint32 { return uint32(q.dropped) + uint32(i) }

@@ -74,9 +74,10 @@ func (s *Sums) Push(c tokens.Count) {
 	if len(s.levels) == 0 {
 		s.levels = make([]row[tokens.Count], 1)
 	}
-	s.levels[0].push(c)
+	counts := &s.levels[0]
+	counts.push(c)
 	s.total = s.total.Plus(c)
-	if (s.head+s.levels[0].len())%fan == 0 {
+	if (s.head+counts.len())%fan == 0 {
 		s.grow()
 	}
 }
@@ -171,8 +172,9 @@ func (s *Sums) Drop(n int) {
 
 // Set replaces the i-th oldest count in O(log n).
 func (s *Sums) Set(i int, c tokens.Count) {
-	was := s.levels[0].live()[i]
-	s.levels[0].set(i, c)
+	counts := &s.levels[0]
+	was := *counts.at(i)
+	counts.set(i, c)
 	for k, at := 1, s.head+i; k < len(s.levels); k++ {
 		at >>= fanBits
 		i := at - s.first(k)

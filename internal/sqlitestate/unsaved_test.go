@@ -46,7 +46,7 @@ func (w *world) charge(a *account.Account, used int) *account.Call {
 }
 
 func (w *world) commit(c *account.Call, used int) {
-	c.End(account.Committed, tokens.Count{Input: used}, 0, w.now, span)
+	c.End(&account.Ending{How: account.Committed, Used: tokens.Count{Input: used}, Now: w.now, Span: span})
 }
 
 // compare returns the changes of all models.
@@ -112,7 +112,7 @@ func TestOnlyWhatIsNew(t *testing.T) {
 	w.end(true)
 	wrote(t, w.only(t), 1, 0)
 	w.end(true)
-	second.End(account.Cancelled, tokens.Count{}, 0, w.now, span)
+	second.End(&account.Ending{How: account.Cancelled, Now: w.now, Span: span})
 	if c := w.only(t); len(c.RequestFixes) != 1 || c.RequestFixes[0].Added || c.RequestFixes[0].Value.UnixNano() != second.At.Wall || c.Day.Count != 2 {
 		t.Errorf("a request is gone: %+v", c)
 	}
@@ -182,7 +182,7 @@ func TestOwes(t *testing.T) {
 	c := w.charge(m, 7)
 	w.compare()
 	w.end(true)
-	c.End(account.Cancelled, tokens.Count{}, 0, w.now, span)
+	c.End(&account.Ending{How: account.Cancelled, Now: w.now, Span: span})
 	if end := c.At.Instant + int64(24*time.Hour); !m.Owes(w.now.Instant) || !m.Owes(end-1) || m.Owes(end) {
 		t.Error("does not owe for as long as the day in the database lasts")
 	}

@@ -21,8 +21,6 @@ type Ledger struct {
 type Host interface {
 	// HasRoom reports whether a name that is new has sums of its own.
 	HasRoom(name string) bool
-	// Account returns the account of a counted name; nil for none.
-	Account(name string) *account.Account
 	// Noted returns what the ledger notes beside an account.
 	Noted(a *account.Account) *Noted
 }
@@ -37,7 +35,7 @@ type Noted struct {
 // Reserved adds a call that was admitted.
 func (l *Ledger) Reserved(h Host, c *account.Call) {
 	if a := c.Alone(); a != nil { // nearly each call
-		l.of(h, a).Reserved.Add(c.Tokens, c.Most)
+		l.of(h, a, h.Noted(a)).Reserved.Add(c.Tokens, c.Most)
 		return
 	}
 	l.each(h, c, func(s *Sums) { s.Reserved.Add(c.Tokens, c.Most) })
@@ -45,28 +43,32 @@ func (l *Ledger) Reserved(h Host, c *account.Call) {
 
 // Ended adds a call that has ended. used is what it used where it was committed.
 func (l *Ledger) Ended(h Host, c *account.Call, how account.How, used tokens.Count) {
+	var n *Noted
+	if c.Model != nil {
+		n = h.Noted(c.Model)
+	}
 	if a := c.Alone(); a != nil {
-		l.of(h, a).End(c, how, used)
+		l.of(h, a, n).End(c, how, used)
 	} else {
 		l.each(h, c, func(s *Sums) { s.End(c, how, used) })
 	}
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
 	// but those of its models.
-	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
-		l.estimatesOf(h, c.Model).Add(c.Tokens.Total(), used.Total())
+	if how == account.Committed && n != nil && used != (tokens.Count{}) {
+		l.estimatesOf(c.Model, n).Add(c.Tokens.Total(), used.Total())
 	}
 }
 
-// Recorded adds a call that was not reserved, to its model and its pools. counted reports whether
-// the model had a place.
-func (l *Ledger) Recorded(h Host, name string, counted bool, pools []*account.Account, used tokens.Count, cost money.Amount) {
-	if a := h.Account(name); a != nil && counted {
-		l.of(h, a).Recorded.Add(used, cost)
+// Recorded adds a call that was not reserved, to its model and its pools. a is the account of the
+// model; nil where it had no place.
+func (l *Ledger) Recorded(h Host, name string, a *account.Account, pools []*account.Account, used tokens.Count, cost money.Amount) {
+	if a != nil {
+		l.of(h, a, h.Noted(a)).Recorded.Add(used, cost)
 	} else {
 		l.named(h, name).Recorded.Add(used, cost)
 	}
 	for _, pool := range pools {
-		l.of(h, pool).Recorded.Add(used, cost)
+		l.of(h, pool, h.Noted(pool)).Recorded.Add(used, cost)
 	}
 }
 
@@ -76,7 +78,7 @@ func (l *Ledger) each(h Host, c *account.Call, add func(*Sums)) {
 	counts := false
 	for i := range c.Charges {
 		if a := c.Charges[i].Account(); a != nil {
-			add(l.of(h, a))
+			add(l.of(h, a, h.Noted(a)))
 			counts = true
 		}
 	}
@@ -91,33 +93,35 @@ func (l *Ledger) each(h Host, c *account.Call, add func(*Sums)) {
 	}
 }
 
-// of returns the sums of an account.
-func (l *Ledger) of(h Host, a *account.Account) *Sums {
-	is := h.Noted(a)
-	if is.sums == nil {
-		is.sums = l.named(h, a.Name)
+// of returns the sums of an account, beside which n is noted.
+func (l *Ledger) of(h Host, a *account.Account, n *Noted) *Sums {
+	if n.sums == nil {
+		n.sums = l.named(h, a.Name)
 	}
-	return is.sums
+	return n.sums
 }
 
 func (l *Ledger) named(h Host, name string) *Sums { return l.Models.Of(name, h.HasRoom(name)) }
 
-// estimatesOf returns how the estimates of a model were. Those without sums of their own have one
-// in common.
-func (l *Ledger) estimatesOf(h Host, a *account.Account) *Estimates {
-	is := h.Noted(a)
-	if is.estimates == nil {
-		name := a.Name
-		if l.Models[name] == nil {
-			name = Other
-		}
-		if l.Estimates[name] == nil {
-			if l.Estimates == nil {
-				l.Estimates = make(map[string]*Estimates)
-			}
-			l.Estimates[name] = new(Estimates)
-		}
-		is.estimates = l.Estimates[name]
+// estimatesOf returns how the estimates of a model were, beside which n is noted. Those without
+// sums of their own have one in common.
+func (l *Ledger) estimatesOf(a *account.Account, n *Noted) *Estimates {
+	if n.estimates == nil {
+		n.estimates = l.newEstimates(a)
 	}
-	return is.estimates
+	return n.estimates
+}
+
+func (l *Ledger) newEstimates(a *account.Account) *Estimates {
+	name := a.Name
+	if l.Models[name] == nil {
+		name = Other
+	}
+	if l.Estimates[name] == nil {
+		if l.Estimates == nil {
+			l.Estimates = make(map[string]*Estimates)
+		}
+		l.Estimates[name] = new(Estimates)
+	}
+	return l.Estimates[name]
 }

@@ -16,27 +16,20 @@ type Sum struct {
 	Money                money.Amount
 }
 
-// Add adds a call. Tokens and money are not negative.
+// Add adds a call. Tokens and money are not negative. It is short enough to be inlined.
 func (s *Sum) Add(c tokens.Count, amount money.Amount) {
-	s.Count(c)
-	if amount != 0 {
-		s.Money = s.Money.Add(amount)
-	}
-}
-
-// Count is Add for a call without money, short enough to be inlined.
-func (s *Sum) Count(c tokens.Count) {
 	s.Calls++
 	s.Input += int64(c.Input)
 	s.Output += int64(c.Output)
-	if s.Input|s.Output < 0 {
+	s.Money += amount
+	if s.Input|s.Output|int64(s.Money) < 0 {
 		s.clamp()
 	}
 }
 
-// clamp makes a sum that has passed the largest number that number.
+// clamp makes what has passed the largest number that number.
 func (s *Sum) clamp() {
-	for _, n := range [...]*int64{&s.Input, &s.Output} {
+	for _, n := range [...]*int64{&s.Input, &s.Output, (*int64)(&s.Money)} {
 		if *n < 0 {
 			*n = math.MaxInt64
 		}

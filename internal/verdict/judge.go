@@ -261,8 +261,8 @@ func (u *usage) usedFitsIn(of state.Dimension, budget int) int64 {
 	ok := false
 	switch of {
 	case state.RPD, state.TPD:
-		if _, _, end := u.DayUsed(u.now.Wall); u.used(of) > budget {
-			return end - u.now.Wall
+		if _, _, day := u.DayUsed(u.now.Wall); u.used(of) > budget {
+			return day.End - u.now.Wall
 		}
 	case state.RPM:
 		last, ok = u.RequestOver(budget)

@@ -107,7 +107,8 @@ func statsOf(s *fleet.State, name string, now account.Now) (is stats) {
 	}
 	is.InFlight = a.InFlight
 	if is.RPD > 0 || is.TPD > 0 {
-		is.DayStart = time.Unix(0, a.DayBegan(now.Wall))
+		_, _, day := a.DayUsed(now.Wall)
+		is.DayStart = time.Unix(0, day.Begin)
 	}
 	if a.CoolUntil > now.Wall {
 		is.CooldownUntil = time.Unix(0, a.CoolUntil)
