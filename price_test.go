@@ -253,7 +253,7 @@ func TestBuiltinPricesOfBudgetsFoundThere(t *testing.T) {
 			first.SetPool("everything", pool)
 			time.Sleep(time.Minute) // in which the other one hears of it
 			cost(t, before)
-			for range 2000 { // of which an image is saved
+			for range 10_000 { // of which an image is saved
 				first.RecordUsage("gpt-5.5", 1, 0)
 			}
 			time.Sleep(time.Minute)

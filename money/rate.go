@@ -129,13 +129,13 @@ func (r *Rate) holdsAt(at DayTime) bool {
 func (r *Rate) validate() error {
 	switch {
 	case r.Above < 0:
-		return fmt.Errorf("Above (above) is negative: %d", r.Above)
+		return fmt.Errorf("%s is negative: %d", "Above (above)", r.Above)
 	case r.ServiceTier < 0 || r.ServiceTier >= tierCount:
-		return fmt.Errorf("ServiceTier (service_tier) is none: %d", r.ServiceTier)
+		return fmt.Errorf("%s is none: %d", "ServiceTier (service_tier)", r.ServiceTier)
 	case r.From < 0 || r.From >= dayMinutes:
-		return fmt.Errorf("From (from) is no time of a day: %d", r.From)
+		return fmt.Errorf("%s is no time of a day: %d", "From (from)", r.From)
 	case r.Until < 0 || r.Until > dayMinutes:
-		return fmt.Errorf("Until (until) is no time of a day: %d", r.Until)
+		return fmt.Errorf("%s is no time of a day: %d", "Until (until)", r.Until)
 	}
 	for _, field := range [...]struct {
 		name  string
@@ -214,10 +214,10 @@ func (r *Rates) validate() error {
 	n := len(r.used())
 	for i := range r {
 		if i > n && r[i] != (Rate{}) {
-			return fmt.Errorf("Rates[%d] (rates) is empty, and there are others behind it", n)
+			return fmt.Errorf("%s[%d] (rates) is empty, and there are others behind it", "Rates", n)
 		}
 		if err := r[i].validate(); err != nil {
-			return fmt.Errorf("Rates[%d] (rates): %w", i, err)
+			return fmt.Errorf("%s[%d] (rates): %w", "Rates", i, err)
 		}
 	}
 	return nil

@@ -79,10 +79,10 @@ func Choose[P ~string](provider P, tiers map[P]string) (Chosen, error) {
 func ChooseAll[P ~string](providers []P, tiers map[P]string) (all []Chosen, err error) {
 	for provider := range tiers {
 		if _, err := Builtin().Known(string(provider)); err != nil {
-			return nil, fmt.Errorf("Tiers: %w", err)
+			return nil, fmt.Errorf("%s: %w", "Tiers", err)
 		}
 		if !slices.Contains(providers, provider) {
-			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
+			return nil, fmt.Errorf("%s names the provider %q, which is not in Providers", "Tiers", provider)
 		}
 	}
 	for _, provider := range providers {

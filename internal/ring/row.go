@@ -52,15 +52,6 @@ func (r *row[T]) push(v T) {
 	r.buf = append(r.buf, v)
 }
 
-// add is push for a value that is written in its place, whatever is there.
-func (r *row[T]) add() *T {
-	if len(r.buf) >= r.due {
-		r.makeRoom()
-	}
-	r.buf = r.buf[:len(r.buf)+1]
-	return &r.buf[len(r.buf)-1]
-}
-
 // roomFor is the capacity for n values: for as many again, so that a move is worth it, and for
 // those that are pushed while the row moves to the front of its storage.
 func roomFor(n int) int {
