@@ -171,7 +171,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	case backend == settings.SQLite:
 		return NewWithSQLiteConfig(path, cfg)
 	case cfg.Shared:
-		return made(nil, fmt.Errorf("Shared is true, want the backend %q", settings.SQLite))
+		return made(nil, fmt.Errorf("%s is true, want the backend %q", "Shared", settings.SQLite))
 	}
 	return made(newPrivate(&cfg, func(s *storage) error {
 		s.path = fsx.Absolute(path)
