@@ -34,7 +34,7 @@ func TestDoc(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("%s has no lines %q and %q", docFile, docBegin, docEnd)
 	}
-	want := before + docBegin + tables(builtin(t)) + docEnd + after
+	want := before + docBegin + tables(builtin(t), builtinPrices(t)) + docEnd + after
 	if want == string(text) {
 		return
 	}
@@ -47,7 +47,7 @@ func TestDoc(t *testing.T) {
 }
 
 // tables returns a section for each provider.
-func tables(set *Set) string {
+func tables(set *Set, prices Prices) string {
 	var b strings.Builder
 	for _, name := range set.Names() {
 		p := set.Provider(name)
@@ -59,6 +59,9 @@ func tables(set *Set) string {
 			fmt.Fprintf(&b, "- Tiers, the lowest first: %s.\n", tierList(p))
 		}
 		fmt.Fprintf(&b, "- [Page of the provider](%s)\n", p.Source)
+		if list := prices[name]; list != nil {
+			fmt.Fprintf(&b, "- [Built-in prices](../internal/profile/prices/%s.json): %s\n", name, pricesOf(list))
+		}
 		if p.Note != "" {
 			fmt.Fprintf(&b, "\n%s\n", p.Note)
 		}
@@ -68,6 +71,24 @@ func tables(set *Set) string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// pricesOf says how many prices there are, and when they were read.
+func pricesOf(list *PriceList) string {
+	names, first, last := 0, list.Rows[0].ReadOn, list.Rows[0].ReadOn
+	for _, r := range list.Rows {
+		names += len(r.Models)
+		if r.ReadOn.Time().Before(first.Time()) {
+			first = r.ReadOn
+		}
+		if r.ReadOn.Time().After(last.Time()) {
+			last = r.ReadOn
+		}
+	}
+	if first == last {
+		return fmt.Sprintf("%d names and patterns, read on %s.", names, first)
+	}
+	return fmt.Sprintf("%d names and patterns, read from %s to %s.", names, first, last)
 }
 
 func tierList(p *Provider) string {
