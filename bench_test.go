@@ -347,7 +347,7 @@ var benchModels = []int{10, 1_000, 10_000, 50_000}
 func BenchmarkManyModels(b *testing.B) {
 	const few = 10
 	for _, n := range benchModels {
-		n = benchSize(n)
+		n = max(benchSize(n), benchModels[0])
 		names := make([]string, n+few)
 		for i := range names {
 			names[i] = fmt.Sprint("model", i)

@@ -415,3 +415,33 @@ func TestStoreObserve(t *testing.T) {
 		}
 	})
 }
+
+// endsWhenServed is a context that ends in the moment in which its waiter is served.
+type endsWhenServed struct {
+	context.Context
+	rl *ratelimit.RateLimiter
+}
+
+func (c endsWhenServed) Err() error {
+	if c.rl.Stats("m").InFlight > 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// A waiter whose context ends as it is served gives back what it got, and keeps no slot.
+func TestStoreServedWhenTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := twoOf(t, quotaOfM(ratelimit.ModelQuota{MaxInFlight: 2}))
+		ctx := endsWhenServed{t.Context(), a}
+		if rs, err := a.AcquireAll(ctx, ratelimit.Request{Model: "m", PromptTokens: 1}, ratelimit.Request{Model: "m"}); rs != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v, %v", rs, err)
+		}
+		time.Sleep(time.Second)
+		for i, rl := range []*ratelimit.RateLimiter{a, b} {
+			if s := synced(t, rl).Stats("m"); s.InFlight != 0 || s.RPM != 0 {
+				t.Errorf("limiter %d: %+v", i, s)
+			}
+		}
+	})
+}

@@ -283,8 +283,10 @@ func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations,
 		w.reservations.watch()
 		return w.reservations, w.err
 	}
-	for _, id := range o.Calls {
-		s.replica.Tell(engine.Settle{ID: id, How: account.Cancelled})
+	for _, end := range o.Ended { // it was served in the moment in which its context ended
+		for _, id := range end.Calls {
+			s.replica.Tell(engine.Settle{ID: id, How: account.Cancelled})
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
