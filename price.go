@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -106,15 +105,12 @@ func (rl *RateLimiter) builtinPriceRLocked(counted, model string) *money.Price {
 		return nil
 	}
 	if first && rl.reporter != nil && row.IsOld(rl.clock.At(rl.clock.Now())) {
-		if _, told := toldOldPrices.LoadOrStore(row.Provider, true); !told {
+		if _, told := toldStale.LoadOrStore("price "+row.Provider, true); !told {
 			rl.reporter.ReportAs("price "+row.Provider, &StalePriceError{Provider(row.Provider), counted, row.ReadOn.Time(), row.Source})
 		}
 	}
 	return &row.Price
 }
-
-// toldOldPrices has the providers of which the process was told that their prices are old.
-var toldOldPrices sync.Map
 
 // StalePriceError tells Config.OnError that the cost of a model is counted by a built-in price that
 // is older than 90 days: the provider may charge another one by now. It comes once a process for

@@ -278,6 +278,7 @@ func TestBuiltinPricesOfBudgetsFoundThere(t *testing.T) {
 
 // An old price is told, once for its provider.
 func TestStalePrice(t *testing.T) {
+	ratelimit.ForgetToldStale()
 	synctest.Test(t, func(t *testing.T) {
 		var told []error
 		rl := budget(t, ratelimit.Config{

@@ -146,7 +146,8 @@ func (rl *RateLimiter) addProfileLocked(p *profile.Chosen, now account.Now) {
 	rl.sayLocked(byProfile, now, engine.AddProfile{Profile: is}, zones...)
 }
 
-// toldStale has the providers of which the process was told that their quotas are old.
+// toldStale has the providers of which the process was told that their quotas are old, and those
+// whose prices are.
 var toldStale sync.Map
 
 // checkAgeRLocked reports a model that is decided on by an old quota of a profile. Methods call it

@@ -1,14 +1,10 @@
 package profile
 
 import (
-	"bytes"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -67,37 +63,13 @@ func (r *PriceRow) IsOld(now time.Time) bool { return now.Sub(r.ReadOn.Time()) >
 
 // ParsePrices reads all *.json in the top folder of files, as Parse does.
 func ParsePrices(files fs.FS) (Prices, error) {
-	names, err := fs.Glob(files, "*.json")
-	if err != nil {
-		return nil, fmt.Errorf("parse prices: %w", err)
-	}
-	prices := make(Prices, len(names))
-	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, fmt.Errorf("parse prices: %w", err)
-		}
-		list, err := parsePrices(text)
-		if err == nil && list.Provider != strings.TrimSuffix(path.Base(name), ".json") {
-			err = fmt.Errorf("provider is %q, which the name of the file is not", list.Provider)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("parse prices: %s: %w", name, err)
-		}
-		prices[list.Provider] = list
-	}
-	return prices, nil
+	return parseFiles(files, "prices", parsePrices, func(l *PriceList) string { return l.Provider })
 }
 
 func parsePrices(text []byte) (*PriceList, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	list := &PriceList{names: make(map[string]*PriceRow)}
-	if err := d.Decode(list); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("decode: there is more after the object")
+	if err := decode(text, list); err != nil {
+		return nil, err
 	}
 	var patterns []string
 	for i := range list.Rows {
