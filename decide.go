@@ -31,9 +31,10 @@ const (
 	DecisionCooldown      DecisionCode = "cooldown" // denied until the cooldown ends; Decision.Cause says why there is one
 	// DecisionInFlightLimit: denied by the calls in flight, so only the end of one helps.
 	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
-	DecisionRPDLimit      DecisionCode = "rpd_exceeded"   // denied by the requests per day
-	DecisionTPDLimit      DecisionCode = "tpd_exceeded"   // denied by the tokens per day
-	DecisionSpendLimit    DecisionCode = "spend_exceeded" // denied by the spend of the day or of the month
+	DecisionRPDLimit      DecisionCode = "rpd_exceeded"              // denied by the requests per day
+	DecisionTPDLimit      DecisionCode = "tpd_exceeded"              // denied by the tokens per day
+	DecisionSpendLimit    DecisionCode = "spend_exceeded"            // denied by the spend of ten minutes, the day or the month
+	DecisionMonthLimit    DecisionCode = "tokens_per_month_exceeded" // denied by the tokens per month
 	// DecisionUnpriced: denied for want of a price where spend is limited (Config.Unpriced). Only
 	// SetPrice helps.
 	DecisionUnpriced  DecisionCode = "unpriced"
@@ -51,8 +52,8 @@ const (
 type Decision struct {
 	Allowed bool `json:"allowed"` // whether the request may be sent now
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, spend per day and month, requests per minute,
-	// input, output and all tokens per minute; a model denies before its pools. A request that
+	// flight, requests per day, tokens per day, spend, tokens per month,
+	// requests, input, output and all tokens per minute; a model denies before its pools. A request that
 	// would jump the queue gets DecisionQueued instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. It also names the limit that RetryAfter belongs to, where that

@@ -32,7 +32,7 @@ type Explanation struct {
 
 	// Limits are the limits of the quota, but for unlimited ones, in the order in which they deny.
 	Limits  []LimitState  `json:"limits,omitempty"`
-	Budgets []BudgetState `json:"budgets,omitempty"` // the spend of the day and of the month, as far as anything was spent or limits it
+	Budgets []BudgetState `json:"budgets,omitempty"` // the spend of ten minutes, the day and the month, as far as anything was spent or limits it
 	// Found is the limits that the quota searches for (ModelQuota.AdaptiveFloorRPM); nil for none.
 	Found    *FoundLimits `json:"found,omitempty"`
 	InFlight int          `json:"in_flight"` // open reservations
@@ -90,12 +90,12 @@ type PoolState struct {
 	Cause          Cause          `json:"cause,omitempty"`         // of the cooldown
 }
 
-// BudgetState is the spend of a day or a month in an Explanation.
+// BudgetState is the spend of ten minutes, a day or a month in an Explanation.
 type BudgetState struct {
-	Limit string       `json:"limit"`          // the key in files: "max_spend_per_day" or "max_spend_per_month"
+	Limit string       `json:"limit"`          // the key in files, such as "max_spend_per_day"
 	Max   money.Amount `json:"max,omitempty"`  // zero is unlimited
 	Spent money.Amount `json:"spent"`          // what the calls of the period cost, those that are open at the most that they can
-	Until time.Time    `json:"until,omitzero"` // when the period ends; zero where nothing was spent in it
+	Until time.Time    `json:"until,omitzero"` // when the period ends, or the first call leaves the ten minutes; zero where nothing was spent
 }
 
 // FoundLimits is the limits of a model that are searched for, at one moment: see

@@ -19,7 +19,7 @@ var (
 	jsonQuota = ratelimit.ModelQuota{
 		MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 10 * time.Second,
 		AdaptiveFloorRPM: 8, AdaptiveCeilingRPM: 9, AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 11,
-		MaxSpendPerDay: 1250 * money.Cent, MaxSpendPerMonth: 13 * money.Micro,
+		MaxSpendPerDay: 1250 * money.Cent, MaxSpendPerMonth: 13 * money.Micro, MaxSpendPerTenMinutes: 15 * money.Dollar, MaxTokensPerMonth: 14,
 	}
 	jsonStats = ratelimit.ModelStats{
 		RPM: 1, MaxRPM: 2, TPM: 3, MaxTPM: 4, RPD: 5, MaxRPD: 6, DayStart: time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC),
@@ -28,6 +28,7 @@ var (
 		ExternalRPM:   16, ExternalTPM: 17, ExternalITPM: 18, ExternalOTPM: 19, ExternalRPD: 20, ExternalTPD: 21,
 		AdaptiveRPM: 22, AdaptiveInFlight: 23,
 		SpendDay: 24 * money.Dollar, MaxSpendPerDay: 25 * money.Dollar, SpendMonth: 26 * money.Cent, MaxSpendPerMonth: 27 * money.Dollar,
+		SpendTenMinutes: 30 * money.Cent, MaxSpendPerTenMinutes: 31 * money.Dollar, TokensMonth: 28, MaxTokensPerMonth: 29,
 	}
 	jsonDecision = ratelimit.Decision{
 		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller", OverBudget: true, Pool: "p",
@@ -40,7 +41,8 @@ func TestJSON(t *testing.T) {
 		`"itpm":7,"max_itpm":8,"otpm":9,"max_otpm":10,"tpd":11,"max_tpd":12,"in_flight":13,"max_in_flight":14,"waiting":15,` +
 		`"cooldown_until":"2026-02-20T14:30:00.0000005Z",` +
 		`"external_rpm":16,"external_tpm":17,"external_itpm":18,"external_otpm":19,"external_rpd":20,"external_tpd":21,"adaptive_rpm":22,"adaptive_in_flight":23,` +
-		`"spend_day":"$24.00","max_spend_per_day":"$25.00","spend_month":"$0.26","max_spend_per_month":"$27.00"}`
+		`"spend_day":"$24.00","max_spend_per_day":"$25.00","spend_month":"$0.26","max_spend_per_month":"$27.00",` +
+		`"spend_ten_minutes":"$0.30","max_spend_per_ten_minutes":"$31.00","tokens_month":28,"max_tokens_per_month":29}`
 	for _, tt := range []struct {
 		value any
 		want  string
@@ -50,7 +52,7 @@ func TestJSON(t *testing.T) {
 		{ratelimit.ModelQuota{MaxRPM: -1, Burst: -time.Second}, `{"max_rpm":-1,"burst":"-1s"}`},
 		{jsonQuota, `{"max_rpm":1,"max_tpm":2,"max_rpd":3,"max_itpm":4,"max_otpm":5,"max_tpd":6,"max_in_flight":7,"day_zone":"Asia/Tokyo",` +
 			`"adaptive_floor_rpm":8,"adaptive_ceiling_rpm":9,"adaptive_floor_in_flight":10,"adaptive_ceiling_in_flight":11,` +
-			`"max_spend_per_day":"$12.50","max_spend_per_month":"$0.000013","burst":"10s"}`},
+			`"max_spend_per_day":"$12.50","max_spend_per_month":"$0.000013","max_spend_per_ten_minutes":"$15.00","max_tokens_per_month":14,"burst":"10s"}`},
 		{map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1}}, `{"m":{"max_tpm":1}}`},
 		{ratelimit.ModelStats{}, `{"rpm":0,"tpm":0,"rpd":0}`},
 		{jsonStats, stats},

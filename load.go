@@ -149,7 +149,7 @@ func (s *storage) loadSpend(l loading) {
 		names[name] = true
 	}
 	for a := range rl.engine.Accounts {
-		if a.Spend != nil {
+		if a.Spend != nil || a.Month != nil || a.Recent != nil {
 			names[a.Name] = true
 		}
 		work.Next()

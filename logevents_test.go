@@ -260,7 +260,7 @@ func TestLogEventsConcurrently(t *testing.T) {
 func setFields(v reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Interface().(type) {
-		case int, time.Duration, money.Amount:
+		case int, int64, time.Duration, money.Amount:
 			f.SetInt(int64(i + 1))
 		case time.Time:
 			f.Set(reflect.ValueOf(time.Unix(int64(i+1), 0).UTC()))

@@ -66,6 +66,14 @@ type ModelQuota struct {
 	// their output tokens are a guess and not the provider's cap. Reset does not change spend.
 	MaxSpendPerDay   money.Amount `yaml:"max_spend_per_day,omitempty" json:"max_spend_per_day,omitempty"`
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
+
+	// MaxSpendPerTenMinutes is the same for the last ten minutes, sliding. A call counts for ten
+	// minutes from its admission, or from Arrive; Reset does not change that.
+	MaxSpendPerTenMinutes money.Amount `yaml:"max_spend_per_ten_minutes,omitempty" json:"max_spend_per_ten_minutes,omitempty"`
+
+	// MaxTokensPerMonth limits the tokens of the calendar month in DayZone, without which it is
+	// that in UTC. A call counts to the month in which it was admitted. Reset forgets them.
+	MaxTokensPerMonth int `yaml:"max_tokens_per_month,omitempty" json:"max_tokens_per_month,omitempty"`
 }
 
 // MarshalJSON returns an object with the keys of YAML, without zeros: {"max_rpm":60,"burst":"10s"}.

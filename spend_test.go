@@ -413,7 +413,7 @@ func TestSpendOfChangingZones(t *testing.T) {
 
 // A caller that a budget denies waits only for calls in flight that may give back enough.
 func TestBudgetWaitsOnlyForWhatMayComeBack(t *testing.T) {
-	for _, how := range []string{"model", "pool"} {
+	for _, how := range []string{"model", "pool", "ten minutes"} {
 		for _, test := range []struct {
 			recorded, open, open2, asks int
 			waits                       bool
@@ -426,9 +426,12 @@ func TestBudgetWaitsOnlyForWhatMayComeBack(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := ratelimit.Config{Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}}
-				if budget := (ratelimit.ModelQuota{MaxSpendPerDay: 1000}); how == "model" {
+				switch budget := (ratelimit.ModelQuota{MaxSpendPerDay: 1000}); how {
+				case "model":
 					cfg.Quotas["m"] = budget
-				} else {
+				case "ten minutes":
+					cfg.Quotas["m"] = ratelimit.ModelQuota{MaxSpendPerTenMinutes: 1000}
+				default:
 					cfg.Pools = map[string]ratelimit.Pool{"p": {Models: []string{"m"}, Quota: budget}}
 				}
 				run := func(rl *ratelimit.RateLimiter) {

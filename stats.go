@@ -57,6 +57,12 @@ type ModelStats struct {
 	MaxSpendPerDay   money.Amount `json:"max_spend_per_day,omitempty"`
 	SpendMonth       money.Amount `json:"spend_month,omitempty"`
 	MaxSpendPerMonth money.Amount `json:"max_spend_per_month,omitempty"`
+
+	SpendTenMinutes       money.Amount `json:"spend_ten_minutes,omitempty"` // of the last ten minutes, where it is limited
+	MaxSpendPerTenMinutes money.Amount `json:"max_spend_per_ten_minutes,omitempty"`
+
+	TokensMonth       int `json:"tokens_month,omitempty"` // of the calendar month, where they are limited
+	MaxTokensPerMonth int `json:"max_tokens_per_month,omitempty"`
 }
 
 // used returns the usage by dimension, but for the calls in flight.
@@ -100,7 +106,8 @@ func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
 	q, cut := &a.Quota, now.Instant-span
 	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
-	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
+	s.MaxSpendPerDay, s.MaxSpendPerMonth, s.MaxSpendPerTenMinutes = q.MaxSpendPerDay, q.MaxSpendPerMonth, q.MaxSpendPerTenMinutes
+	s.MaxTokensPerMonth = q.MaxTokensPerMonth
 	used := a.Tokens(cut)
 	s.RPM, s.TPM, s.ITPM, s.OTPM = a.Requests(cut), used.Total(), used.Input, used.Output
 	requests, spent, day := a.DayUsed(now.Wall)
@@ -111,7 +118,7 @@ func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
 	}
 	s.InFlight, s.Waiting = a.InFlight, a.Waiting
 	if len(a.Extras) > 0 || a.Has(account.Cools|account.Reported) {
-		s.rare(a, now)
+		s.rare(a, span, now)
 	}
 }
 
@@ -126,11 +133,13 @@ func (s *ModelStats) countAside(a *account.Account, shows *UsageStats, span int6
 }
 
 // rare fills in what few models have: a cooldown, usage of others, and rare limits.
-func (s *ModelStats) rare(a *account.Account, now account.Now) {
+func (s *ModelStats) rare(a *account.Account, span int64, now account.Now) {
 	if a.CoolUntil > now.Wall {
 		s.CooldownUntil = time.Unix(0, a.CoolUntil)
 	}
 	s.SpendDay, s.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
+	s.SpendTenMinutes, _ = a.Recent.Used(span, now)
+	s.TokensMonth, _ = a.Month.Used(now.Wall)
 	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View().Found(now.Instant)
 	if u := a.External(now); u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount

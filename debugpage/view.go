@@ -159,8 +159,11 @@ func poolsOf(e *ratelimit.Explanation) string {
 // budgetText says what was spent in a day or a month.
 func budgetText(b *ratelimit.BudgetState) string {
 	text := b.Spent.String() + " spent"
-	if b.Limit == "max_spend_per_month" {
+	switch b.Limit {
+	case "max_spend_per_month":
 		return text + " this month"
+	case "max_spend_per_ten_minutes":
+		return text + " in ten minutes"
 	}
 	return text + " today"
 }
@@ -186,7 +189,8 @@ func (v *modelView) state(e *ratelimit.Explanation, now time.Time) {
 		v.head(e)
 	case d.Allowed:
 		v.Kind, v.Why = kindFree, ""
-	case d.Code == ratelimit.DecisionRPDLimit || d.Code == ratelimit.DecisionTPDLimit || d.Code == ratelimit.DecisionSpendLimit:
+	case d.Code == ratelimit.DecisionRPDLimit || d.Code == ratelimit.DecisionTPDLimit || d.Code == ratelimit.DecisionMonthLimit ||
+		d.Code == ratelimit.DecisionSpendLimit:
 		v.Kind = kindStop
 	case d.Code == ratelimit.DecisionInFlightLimit:
 		v.NoRoom = "when a call ends"
@@ -243,7 +247,7 @@ func blockOf(limits []ratelimit.LimitState, budgets []ratelimit.BudgetState, w *
 			continue
 		}
 		end = blockEnd{kind: kindWait, room: l.RoomAt}
-		if strings.HasSuffix(l.Limit, "pd") {
+		if strings.HasSuffix(l.Limit, "pd") || strings.HasSuffix(l.Limit, "month") {
 			end.kind = kindStop
 		}
 		state = limitStates[l.Limit]
@@ -275,6 +279,8 @@ var limitStates = map[string]string{
 	"max_tpd":       stateWords[ratelimit.DecisionTPDLimit],
 	"max_itpm":      stateWords[ratelimit.DecisionITPMLimit],
 	"max_otpm":      stateWords[ratelimit.DecisionOTPMLimit],
+
+	"max_tokens_per_month": stateWords[ratelimit.DecisionMonthLimit],
 }
 
 // needOf returns how much of a limit a waiter needs.
@@ -284,7 +290,7 @@ func needOf(limit string, w *ratelimit.Waiter) int {
 		return w.PromptTokens
 	case "max_otpm":
 		return w.OutputTokens
-	case "max_tpm", "max_tpd":
+	case "max_tpm", "max_tpd", "max_tokens_per_month":
 		return w.PromptTokens + w.OutputTokens
 	}
 	return 1

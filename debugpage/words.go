@@ -79,6 +79,10 @@ var limitWords = map[string]string{
 	"max_itpm":      "input / min",
 	"max_otpm":      "output / min",
 
+	"max_tokens_per_month": "tokens / month",
+
+	"max_spend_per_ten_minutes": "spend / 10 min",
+
 	"max_spend_per_day":   "spend / day",
 	"max_spend_per_month": "spend / month",
 
@@ -114,6 +118,7 @@ var stateWords = map[ratelimit.DecisionCode]string{
 	ratelimit.DecisionRPDLimit:      "day used up",
 	ratelimit.DecisionTPDLimit:      "day used up",
 	ratelimit.DecisionSpendLimit:    "budget used up",
+	ratelimit.DecisionMonthLimit:    "month used up",
 	ratelimit.DecisionUnpriced:      "no price",
 	ratelimit.DecisionRPMLimit:      "requests used up",
 	ratelimit.DecisionITPMLimit:     "input used up",

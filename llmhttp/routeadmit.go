@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // routed is what the flight of a Route has beside that of a Transport.
@@ -158,6 +159,7 @@ func shareLeft(s *ratelimit.ModelStats, prompt, output int, now time.Time) float
 		{s.MaxOTPM, float64(s.OTPM) + float64(s.ExternalOTPM), float64(output)},
 		{s.MaxTPM, float64(s.TPM) + float64(s.ExternalTPM), float64(prompt) + float64(output)},
 		{s.MaxTPD, float64(s.TPD) + float64(s.ExternalTPD), float64(prompt) + float64(output)},
+		{s.MaxTokensPerMonth, float64(s.TokensMonth), float64(prompt) + float64(output)},
 		{s.MaxInFlight, float64(s.InFlight), 1},
 		{s.AdaptiveInFlight, float64(s.InFlight), 1},
 	} {
@@ -165,11 +167,12 @@ func shareLeft(s *ratelimit.ModelStats, prompt, output int, now time.Time) float
 			least = min(least, 1-(l.used+l.cost)/float64(l.limit))
 		}
 	}
-	if s.MaxSpendPerDay > 0 {
-		least = min(least, 1-float64(s.SpendDay)/float64(s.MaxSpendPerDay))
-	}
-	if s.MaxSpendPerMonth > 0 {
-		least = min(least, 1-float64(s.SpendMonth)/float64(s.MaxSpendPerMonth))
+	for _, b := range [...]struct{ limit, spent money.Amount }{
+		{s.MaxSpendPerTenMinutes, s.SpendTenMinutes}, {s.MaxSpendPerDay, s.SpendDay}, {s.MaxSpendPerMonth, s.SpendMonth},
+	} {
+		if b.limit > 0 {
+			least = min(least, 1-float64(b.spent)/float64(b.limit))
+		}
 	}
 	return least
 }

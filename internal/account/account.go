@@ -29,6 +29,8 @@ type Account struct {
 	Extras  []Extra   // the limits that few accounts have, as far as they are not nil
 	Found   *Found    // of a quota that searches for limits
 	Spend   *Spend    // where money is counted
+	Month   *Month    // of a quota that limits tokens per month
+	Recent  *Recent   // of one that limits the spend of ten minutes
 	Reports *External // the usage of others, as the provider reports it; nil for none
 	Uses    []*Use    // of the classes with a reserve that have asked
 
@@ -69,6 +71,7 @@ const (
 	Reported                     // others use it
 	Reserved                     // classes with a reserve have asked
 	Zoned                        // its day is that of a zone
+	Monthly                      // its quota limits the tokens of a month
 )
 
 // New returns an account without charges. Nothing limits it until SetQuota.
@@ -116,9 +119,10 @@ func traitsOf(q *state.Quota, known bool, zone *Zone) (traits Traits) {
 		{Invalid, bad || q.DayZone != "" && (zone == nil || !zone.IsKnown())},
 		{Rest, q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight != 0},
 		{Paces, paces},
-		{Adapts, q.AdaptsRate() || q.AdaptsSlots()},
+		{Adapts, q.Adapts()},
 		{Spends, q.LimitsSpend()},
 		{Zoned, q.DayZone != ""},
+		{Monthly, q.MaxTokensPerMonth != 0},
 	} {
 		if is.holds {
 			traits |= is.trait

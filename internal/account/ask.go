@@ -28,6 +28,7 @@ const (
 	ByRPD
 	ByTPD
 	BySpend
+	ByMonth
 	ByRPM
 	ByRate
 	ByITPM

@@ -241,8 +241,11 @@ func (c *Call) Arrive(at int64, now Now, span int64) (changed bool) {
 	counts := c.At.Instant + c.Delay
 	moves := at > counts
 	for i := range c.Charges {
-		if moves {
-			changed = c.Charges[i].move(now, span, at) || changed
+		if from := c.Charges[i].At; moves && c.Charges[i].move(now, span, at) {
+			changed = true
+			if a := c.Charges[i].Account(); a != nil {
+				a.Recent.move(from, at, c.Most, now)
+			}
 		}
 	}
 	if changed {

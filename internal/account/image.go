@@ -19,6 +19,8 @@ const (
 	hasSearch
 	hasSpend
 	hasOpen
+	hasMonth
+	hasRecent
 	hasAll = 1<<iota - 1
 )
 

@@ -22,6 +22,8 @@ type rare struct {
 var rares = [...]rare{
 	{hasSearch, bindFound, keptFound, readFound},
 	{hasSpend, bindSpend, func(a *Account) Extra { return extra(a.Spend) }, readSpend},
+	{hasRecent, bindRecent, func(a *Account) Extra { return extra(a.Recent) }, readRecent},
+	{hasMonth, bindMonth, func(a *Account) Extra { return extra(a.Month) }, readMonth},
 }
 
 // rareLimit is a type of limits, a pointer to X.

@@ -93,7 +93,7 @@ func (s *Spend) seen(wall int64) Spend {
 func (s *Spend) Charge(b Bill, now Now) (eased bool) {
 	if b.Most != 0 {
 		charge(&s.Day, s.dayAt(now.Wall), b.Most, now.Wall)
-		charge(&s.Month, s.monthAt(now.Wall), b.Most, now.Wall)
+		charge(&s.Month, s.zone.monthAt(now.Wall), b.Most, now.Wall)
 	}
 	return false
 }
@@ -106,7 +106,7 @@ func (s *Spend) End(b Bill, how How, now Now) {
 		return
 	}
 	settle(&s.Day, s.dayAt(now.Wall), more, b.Wall, now.Wall)
-	settle(&s.Month, s.monthAt(now.Wall), more, b.Wall, now.Wall)
+	settle(&s.Month, s.zone.monthAt(now.Wall), more, b.Wall, now.Wall)
 }
 
 // MayPass reports whether the budgets may let an ask pass in time.
@@ -125,7 +125,7 @@ func (s *Spend) Forget() {}
 // present: what was spent counts to those that begin now.
 func (s *Spend) Settle(wall int64) {
 	setBack(&s.Day, s.dayAt(wall), wall)
-	setBack(&s.Month, s.monthAt(wall), wall)
+	setBack(&s.Month, s.zone.monthAt(wall), wall)
 }
 
 // Rezone has the present day and month end where they do in another zone. What was spent in them
@@ -153,20 +153,6 @@ func (s *Spend) dayAt(wall int64) Span {
 		return s.zone.Day
 	}
 	return Span{Begin: wall, End: wall + fullDay}
-}
-
-// monthAt returns the month that spend at a time counts to. While nobody has told when it ends, it
-// lasts for as long as the shortest one.
-func (s *Spend) monthAt(wall int64) Span {
-	const shortest = 28 * fullDay
-	is := s.zone.Month
-	switch {
-	case is.Holds(wall):
-		return is
-	case is.End != 0 && wall < is.End+shortest && wall >= is.End:
-		return Span{Begin: is.End, End: is.End + shortest}
-	}
-	return Span{Begin: wall, End: wall + shortest}
 }
 
 func readSpend(a *Account, r *wire.Reader, as *As, has bool) {

@@ -114,6 +114,18 @@ func (f *Found) Stored(now Now) (known state.Found, ok bool) {
 	return f.limits.Present(now.Instant, now.Wall), true
 }
 
+// Spent returns what was spent, and the tokens of the month, as stores have them.
+func (a *Account) Spent(now Now) (is state.Spend) {
+	if a.Spend != nil {
+		is = a.Spend.Spend
+	}
+	is.Tokens = a.Month.Period()
+	if a.Recent != nil {
+		is.Recent = a.Recent.payments(now)
+	}
+	return is
+}
+
 // StoreBeside puts what lasts beside the usage into a snapshot: the cooldown, what was found, and
 // what was spent in the days and months that last.
 func (a *Account) StoreBeside(is *state.Snapshot, now Now) {
@@ -123,9 +135,23 @@ func (a *Account) StoreBeside(is *state.Snapshot, now Now) {
 	if f, ok := a.Found.Stored(now); ok {
 		is.Found[a.Name] = f
 	}
-	if !a.Spend.IsOver(now.Wall) {
-		is.Spend[a.Name] = a.Spend.Spend
+	if spent := a.Spent(now); !spent.IsOver(now.Wall) {
+		is.Spend[a.Name] = spent
 	}
+}
+
+// LoadSpent makes the spend, and the tokens of the month, those of a file, and adds what was spent
+// since that was written.
+func (a *Account) LoadSpent(is, since state.Spend, zone *Zone, now Now) {
+	if a.Month != nil {
+		a.Month.load(is.Tokens, since.Tokens, zone, now.Wall)
+	}
+	if a.Recent != nil {
+		is.Recent.Add(since.Recent)
+		a.Recent.load(is.Recent, now)
+	}
+	is.Tokens, is.Recent, since.Tokens, since.Recent = state.Period[int64]{}, "", state.Period[int64]{}, ""
+	a.NeedSpend(zone).Load(is, since, now.Wall)
 }
 
 // Load makes the spend that of a file, and adds what was spent since that was written. A period of

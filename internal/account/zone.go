@@ -16,3 +16,17 @@ type Zone struct {
 
 // IsKnown reports whether anybody has told the bounds of the zone.
 func (z *Zone) IsKnown() bool { return z.Month.End != 0 }
+
+// monthAt returns the month that what is used at a time counts to. While nobody has told when it
+// ends, it lasts for as long as the shortest one.
+func (z *Zone) monthAt(wall int64) Span {
+	const shortest = 28 * fullDay
+	is := z.Month
+	switch {
+	case is.Holds(wall):
+		return is
+	case is.End != 0 && wall < is.End+shortest && wall >= is.End:
+		return Span{Begin: is.End, End: is.End + shortest}
+	}
+	return Span{Begin: wall, End: wall + shortest}
+}

@@ -309,6 +309,12 @@ func (l *life) quota() state.Quota {
 	if l.IntN(6) == 0 {
 		q.MaxSpendPerMonth = money.Amount(1e7 + l.Int64N(9e7))
 	}
+	if l.IntN(4) == 0 {
+		q.MaxTokensPerMonth = 500 + l.IntN(9000)
+	}
+	if l.IntN(4) == 0 {
+		q.MaxSpendPerTenMinutes = money.Amount(1e6 + l.Int64N(9e6))
+	}
 	if q.DayZone = pick(l, zones); l.IntN(60) == 0 {
 		q.MaxRPM = -1
 	}

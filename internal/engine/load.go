@@ -30,7 +30,9 @@ func (e *Engine) Change(say func(*catalog.Catalog) []catalog.Change, now account
 func (e *Engine) Unload(a *account.Account, hasUsage bool, now account.Now) {
 	a.Report(nil)
 	if !hasUsage {
+		used := a.Month.Period() // LoadSpendOver compares it with the file
 		e.hide(a, false)
+		a.Month.Restore(used)
 	}
 	e.drop(a, now)
 }
@@ -45,7 +47,7 @@ func (e *Engine) LoadCooldown(counted string, until int64, cause string, now acc
 // LoadFound has the search for limits go on where a file left it, unless it has gone on later. A
 // name whose quota does not search has nothing to do with it.
 func (e *Engine) LoadFound(counted string, known state.Found, now account.Now) {
-	if _, q, _ := e.Catalog.Cover(counted); !q.AdaptsRate() && !q.AdaptsSlots() {
+	if _, q, _ := e.Catalog.Cover(counted); !q.Adapts() {
 		return
 	}
 	a := e.need(counted)
@@ -61,20 +63,22 @@ func (e *Engine) LoadSpend(counted string, is, since state.Spend, now account.No
 	if a == nil {
 		a = e.need(counted)
 	}
-	a.NeedSpend(e.zoneOfSpend(a.Quota.DayZone)).Load(is, since, now.Wall)
+	a.LoadSpent(is, since, e.zoneOfSpend(a.Quota.DayZone), now)
 }
 
 // LoadSpendOver is LoadSpend for a name that may have spent more than was written, by account, when
 // the file and the engine last had the same.
 func (e *Engine) LoadSpendOver(written map[string]state.Spend, counted string, is state.Spend, now account.Now) {
 	a, spent := e.Spender(counted), make(map[string]state.Spend)
-	if a != nil && !a.Spend.IsOver(now.Wall) {
-		spent[a.Name] = a.Spend.Spend
+	if a != nil {
+		if spends := a.Spent(now); !spends.IsOver(now.Wall) {
+			spent[a.Name] = spends
+		}
 	}
 	if !catalog.IsName(counted) || is.IsOver(now.Wall) {
 		is = state.Spend{}
 	}
-	if is != (state.Spend{}) || a != nil && a.Spend != nil {
+	if is != (state.Spend{}) || a != nil && a.Spent(now) != (state.Spend{}) {
 		e.LoadSpend(counted, is, state.SpendSince(spent, written)[counted], now)
 	}
 }

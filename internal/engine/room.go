@@ -25,7 +25,7 @@ func (k kind) has(a *account.Account, now account.Now) bool {
 	case searching:
 		return a.Found.HasBegun()
 	default:
-		return !a.Spend.IsOver(now.Wall)
+		return !a.Spend.IsOver(now.Wall) || a.Month.Lasts(now) != 0
 	}
 }
 

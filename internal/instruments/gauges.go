@@ -157,9 +157,7 @@ func (g *gauges) use(of *uses, limits []ratelimit.LimitState, found *ratelimit.F
 	g.s.Dimension = ""
 	for i := range budgets {
 		b := &budgets[i]
-		if g.s.Period = Day; b.Limit == "max_spend_per_month" {
-			g.s.Period = Month
-		}
+		g.s.Period = strings.TrimPrefix(b.Limit, "max_spend_per_")
 		if b.Max > 0 {
 			g.tell(of.budget, b.Max.Dollars())
 		}

@@ -104,8 +104,9 @@ const (
 
 // The values of Period.
 const (
-	Day   = "day"
-	Month = "month"
+	TenMinutes = "ten_minutes"
+	Day        = "day"
+	Month      = "month"
 )
 
 // Seconds are the boundaries of durations: from 5 ms, which a call without a wait stays below, to

@@ -87,7 +87,7 @@ func (a *Attrs) Quota(q *state.Quota) {
 		limits.Number(bound.Key, *bound.Of(q))
 	}
 	for _, b := range state.Budgets {
-		if limit := *b.Of(q); limit != 0 {
+		if limit := b.Of(*q); limit != 0 {
 			limits.Text(b.Key, b.Text(limit))
 		}
 	}

@@ -80,9 +80,9 @@ func TestRefusesDamagedFiles(t *testing.T) {
 		{"of another program, with a view only", fresh(`CREATE VIEW v AS SELECT 1`), "another program"},
 		{"of another program, with a table like ours", fresh(`CREATE TABLE tokens (id INTEGER PRIMARY KEY, secret TEXT)`), "tokens"},
 		{"of another program, with a table just like ours", fresh(`CREATE TABLE requests (model TEXT NOT NULL, ts INTEGER NOT NULL)`, `CREATE TABLE customers (name TEXT)`), "another program"},
-		{"of a newer version", run(`PRAGMA user_version = 4`), "format 4"},
+		{"of a newer version", run(`PRAGMA user_version = 5`), "format 5"},
 		{"of a negative version", run(`PRAGMA user_version = -1`), "format -1"},
-		{"empty, of a newer version", fresh(`PRAGMA user_version = 4`), "format 4"},
+		{"empty, of a newer version", fresh(`PRAGMA user_version = 5`), "format 5"},
 
 		{"a trigger on a table", run(`CREATE TRIGGER evil AFTER INSERT ON tokens BEGIN DELETE FROM quotas; END`), "tokens"},
 		{"a trigger, in other letters", run(`CREATE TRIGGER evil AFTER INSERT ON TOKENS BEGIN DELETE FROM quotas; END`), "tokens"},

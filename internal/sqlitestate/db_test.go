@@ -163,10 +163,10 @@ func TestFormats(t *testing.T) {
 		{100, Formats{Extended: 100}, nil, ""},
 		{2, refusing, nil, ""},
 		{3, refusing, nil, ""},
-		{4, Formats{Extended: 100}, state.ErrCorrupt, "format 4, this version knows up to 3 and 100"},
-		{101, refusing, state.ErrCorrupt, "format 101, this version knows up to 3 and 100"},
+		{5, Formats{Extended: 100}, state.ErrCorrupt, "format 5, this version knows up to 4 and 100"},
+		{101, refusing, state.ErrCorrupt, "format 101, this version knows up to 4 and 100"},
 		{100, Formats{Earliest: 100, Extended: 101, Refused: errExtended}, errExtended, "s.db: an extended database"},
-		{99, Formats{Earliest: 100, Extended: 101}, state.ErrCorrupt, "format 99, this version knows up to 3 and 101"},
+		{99, Formats{Earliest: 100, Extended: 101}, state.ErrCorrupt, "format 99, this version knows up to 4 and 101"},
 		{-1, refusing, state.ErrCorrupt, "format -1"},
 	} {
 		path := filepath.Join(t.TempDir(), "s.db")

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Versions that do not know bounds refuse a database with some, and no other.
@@ -105,6 +107,32 @@ func TestFoundThatIsNone(t *testing.T) {
 		}
 		if _, err := d.Load(); !errors.Is(err, state.ErrCorrupt) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", insert, err)
+		}
+	}
+}
+
+// Versions that do not know the windows refuse a database with one, or with what counts in one.
+func TestWindowsFormat(t *testing.T) {
+	begun := time.Now().Add(-30 * time.Minute).UnixNano() // rows of the last hour are kept
+	late := begun - int64(38*time.Minute)                 // a payment counts for ten minutes
+	limited := state.Quota{MaxSpendPerDay: 1, MaxSpendPerTenMinutes: 2, MaxTokensPerMonth: 3}
+	for name, u := range map[string]*Update{
+		"a quota":       {Quotas: map[string]state.Quota{"m": limited}},
+		"what was said": {Quotas: map[string]state.Quota{"m": {}}, Said: map[string]state.Said{"m": state.SaidBy(state.Account, limited)}},
+		"tokens":        {Spend: map[string]state.Spend{"m": {Tokens: state.Period[int64]{Begin: begun, End: begun + 1, Spent: 3}}}},
+		"payments":      {Spend: map[string]state.Spend{"m": {Recent: state.PaymentsOf(map[int64]money.Amount{late - int64(time.Minute): 3, late: 4})}}},
+	} {
+		d := openDB(t, filepath.Join(t.TempDir(), "s.db"))
+		store(t, d, u)
+		if format, err := statementsOnDB(t, d).Format(); err != nil || format != windowsFormat {
+			t.Errorf("%s: format %d, %v", name, format, err)
+		}
+		if s := load(t, d); s.Quotas["m"] != u.Quotas["m"] || s.Spend["m"] != u.Spend["m"] {
+			t.Errorf("%s: %+v", name, s)
+		}
+		store(t, d, &Update{Quotas: map[string]state.Quota{"m": {MaxSpendPerDay: 4}}})
+		if s := load(t, d); s.Quotas["m"] != (state.Quota{MaxSpendPerDay: 4}) {
+			t.Errorf("%s: another quota: %+v", name, s.Quotas)
 		}
 	}
 }

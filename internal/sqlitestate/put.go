@@ -27,7 +27,7 @@ func (s *Statements) PutSaid(model string, said state.Said) error {
 		_, err := s.Exec("DELETE FROM origins WHERE model = ?", model)
 		return err
 	}
-	if err := s.ensureFormat(formatOf(said.Adapts(), said.HasBudget())); err != nil {
+	if err := s.ensureFormat(formatOf(said.Any)); err != nil {
 		return err
 	}
 	_, err := s.Exec(originsTable.InsertInto("INSERT OR REPLACE"), model, said.Text())
@@ -39,7 +39,7 @@ func (s *Statements) DropQuota(model string) error {
 	if _, err := s.Exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
 		return err
 	}
-	for _, t := range []*Table{boundsTable, budgetsTable} {
+	for _, t := range []*Table{boundsTable, budgetsTable, windowsTable} {
 		if err := s.putBeside(t, false, []any{model}); err != nil {
 			return err
 		}
@@ -55,14 +55,17 @@ func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	adapts := q.AdaptsRate() || q.AdaptsSlots()
-	if err := s.ensureFormat(formatOf(adapts, q.HasBudget())); err != nil {
+	if err := s.ensureFormat(formatOf(func(has func(*state.Quota) bool) bool { return has(&q) })); err != nil {
 		return false, err
 	}
-	if err := s.putBeside(boundsTable, adapts, boundValues(model, q)); err != nil {
+	if err := s.putBeside(boundsTable, q.Adapts(), boundValues(model, q)); err != nil {
 		return false, err
 	}
-	return true, s.putBeside(budgetsTable, q.HasBudget(), budgetValues(model, q))
+	const first = state.FirstBudgets
+	if err := s.putBeside(budgetsTable, q.HasBudget(), budgetValues(model, q, state.Budgets[:first])); err != nil {
+		return false, err
+	}
+	return true, s.putBeside(windowsTable, q.HasWindow(), budgetValues(model, q, state.Budgets[first:]))
 }
 
 // putBeside stores a row beside that of a quota, which begins with its model; or none.
@@ -75,12 +78,14 @@ func (s *Statements) putBeside(t *Table, has bool, values []any) error {
 	return err
 }
 
-// formatOf returns the format of a database with such a quota.
-func formatOf(adapts, hasBudget bool) int64 {
+// formatOf returns the format of a database with some quotas, of which one may have something.
+func formatOf(any func(has func(*state.Quota) bool) bool) int64 {
 	switch {
-	case hasBudget:
+	case any((*state.Quota).HasWindow):
+		return windowsFormat
+	case any((*state.Quota).HasBudget):
 		return limitsFormat
-	case adapts:
+	case any((*state.Quota).Adapts):
 		return boundsFormat
 	}
 	return 0
@@ -143,7 +148,11 @@ func (s *Statements) AddSpend(account string, change state.Spend) error {
 	if err != nil {
 		return err
 	}
-	is.Add(change)
+	if is.Add(change); is.HasWindow() {
+		if err := s.ensureFormat(windowsFormat); err != nil {
+			return err
+		}
+	}
 	_, err = s.Exec(spendTable.InsertInto("INSERT OR REPLACE"), account, state.SpendText(is))
 	return err
 }
@@ -151,7 +160,9 @@ func (s *Statements) AddSpend(account string, change state.Spend) error {
 // sweepSpend deletes some of the accounts of which nothing counts any more at now, in UnixNano.
 func (s *Statements) sweepSpend(now int64, most int) error {
 	_, err := s.Exec(`DELETE FROM spend WHERE rowid IN (SELECT rowid FROM spend WHERE CASE WHEN json_valid(spent)
-		THEN json_extract(spent, '$[1]') < ?1 AND json_extract(spent, '$[4]') < ?1 END LIMIT ?2)`, now, most)
+		THEN json_extract(spent, '$[1]') < ?1 AND json_extract(spent, '$[4]') < ?1
+		AND ifnull(json_extract(spent, '$[7]'), 0) < ?1
+		AND (json_array_length(spent) < 11 OR json_extract(spent, '$[#-2]') < ?1 - 600000000000) END LIMIT ?2)`, now, most)
 	return err
 }
 

@@ -29,7 +29,7 @@ type Models struct {
 func (s *Statements) ReadModels() (m Models, err error) {
 	for _, table := range []*Table{
 		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
-		poolsTable, budgetsTable, spendTable,
+		poolsTable, budgetsTable, windowsTable, spendTable,
 	} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err

@@ -19,6 +19,9 @@ const (
 	// limitsFormat is that of a database with a row in poolsTable or budgetsTable: versions that do
 	// not know them would take pools for models, and drop budgets.
 	limitsFormat = 3
+	// windowsFormat is that of a database with a row in windowsTable, or with what counts in such a
+	// window.
+	windowsFormat = 4
 )
 
 var (
@@ -80,11 +83,18 @@ var (
 		Keyed:   true, Later: true,
 	}
 
-	// budgetsTable has those quotas' budgets. A quota without any has no row.
+	// budgetsTable has those quotas' budgets of days and months. A quota without any has no row.
 	budgetsTable = &Table{
 		Name:    "quota_budgets",
 		Columns: append([]Column{modelColumn}, budgetColumns()[:state.FirstBudgets]...),
-		Added:   budgetColumns()[state.FirstBudgets:],
+		Keyed:   true, Later: true,
+	}
+
+	// windowsTable has those quotas' budgets that were added later. They are no columns of
+	// budgetsTable because versions without them refuse columns that they do not know.
+	windowsTable = &Table{
+		Name:    "quota_windows",
+		Columns: append([]Column{modelColumn}, budgetColumns()[state.FirstBudgets:]...),
 		Keyed:   true, Later: true,
 	}
 
@@ -112,7 +122,7 @@ var (
 	// baseTables are those of the base format.
 	baseTables = []*Table{
 		quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
-		poolsTable, budgetsTable, spendTable,
+		poolsTable, budgetsTable, windowsTable, spendTable,
 	}
 )
 
@@ -151,17 +161,18 @@ func boundValues(model string, q state.Quota) []any {
 	return values
 }
 
-// budgetValues returns the values of a row of budgetsTable, in the order of its columns.
-func budgetValues(model string, q state.Quota) []any {
+// budgetValues returns the values of a row of budgetsTable or windowsTable, in the order of its
+// columns.
+func budgetValues(model string, q state.Quota, budgets []state.Budget) []any {
 	values := []any{model}
-	for _, b := range state.Budgets {
-		values = append(values, *b.Of(&q))
+	for _, b := range budgets {
+		values = append(values, b.Of(q))
 	}
 	return values
 }
 
-// selectQuotas yields the columns of quotasTable, and behind them those of boundsTable and
-// budgetsTable without the model.
+// selectQuotas yields the columns of quotasTable, and behind them those of boundsTable,
+// budgetsTable and windowsTable without the model.
 var selectQuotas = func() string {
 	var names []string
 	for _, c := range quotasTable.all() {
@@ -170,11 +181,15 @@ var selectQuotas = func() string {
 	for _, c := range boundColumns() {
 		names = append(names, "ifnull(b."+c.Name+", 0)")
 	}
-	for _, c := range budgetColumns() {
-		names = append(names, "ifnull(s."+c.Name+", 0)")
+	for i, c := range budgetColumns() {
+		table := "s"
+		if i >= state.FirstBudgets {
+			table = "w"
+		}
+		names = append(names, "ifnull("+table+"."+c.Name+", 0)")
 	}
 	return "SELECT " + strings.Join(names, ", ") + " FROM quotas q LEFT JOIN quota_bounds b ON b.model = q.model" +
-		" LEFT JOIN quota_budgets s ON s.model = q.model"
+		" LEFT JOIN quota_budgets s ON s.model = q.model LEFT JOIN quota_windows w ON w.model = q.model"
 }()
 
 // quotaValues returns the values of a row of quotasTable, in the order of its columns.
@@ -196,8 +211,8 @@ func quotaTargets(model *string, q *state.Quota) []any {
 	for _, f := range state.Adaptive {
 		targets = append(targets, limitColumn{f.Of(q)})
 	}
-	for _, b := range state.Budgets {
-		targets = append(targets, b.Of(q))
+	for i := range state.Budgets {
+		targets = append(targets, budgetColumn{&state.Budgets[i], q})
 	}
 	return targets
 }
@@ -306,8 +321,8 @@ func (s *Statements) checkFormat(formats Formats) error {
 		return err
 	case extended && formats.Refused != nil:
 		return formats.Refused
-	case version < 0 || version > limitsFormat && !extended:
-		return Foreign("format %d, this version knows up to %d and %d", version, limitsFormat, formats.Extended)
+	case version < 0 || version > windowsFormat && !extended:
+		return Foreign("format %d, this version knows up to %d and %d", version, windowsFormat, formats.Extended)
 	}
 	return nil
 }
@@ -329,4 +344,20 @@ func (c limitColumn) Scan(value any) error {
 		return fmt.Errorf("%w: %d, want 0 or more", state.ErrInvalidQuota, n)
 	}
 	return fmt.Errorf("%d is out of range", n)
+}
+
+// budgetColumn reads a budget.
+type budgetColumn struct {
+	budget *state.Budget
+	of     *state.Quota
+}
+
+// Scan is called by database/sql with the value of the column.
+func (c budgetColumn) Scan(value any) error {
+	n, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("%v is no integer", value)
+	}
+	c.budget.Set(c.of, n)
+	return nil
 }

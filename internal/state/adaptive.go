@@ -68,6 +68,9 @@ func AdaptiveOf(key string) (f *AdaptiveField, ok bool) {
 	return nil, false
 }
 
+// Adapts reports whether the quota searches for a limit.
+func (q *Quota) Adapts() bool { return q.AdaptsRate() || q.AdaptsSlots() }
+
 // AdaptsRate reports whether the rate of the requests is found.
 func (q *Quota) AdaptsRate() bool { return q.AdaptiveFloorRPM|q.AdaptiveCeilingRPM != 0 }
 

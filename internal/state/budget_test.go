@@ -12,7 +12,7 @@ import (
 func TestBudgets(t *testing.T) {
 	for i, b := range state.Budgets {
 		var q state.Quota
-		if *b.Of(&q) = -1; !q.HasBudget() || q.IsUnlimited() || q.Validate("m") == nil {
+		if b.Set(&q, -1); !q.HasBudget() || q.IsUnlimited() || q.Validate("m") == nil {
 			t.Errorf("%s: %+v", b.Field, q)
 		}
 		reason, bad := q.Invalid()
@@ -28,7 +28,7 @@ func TestBudgets(t *testing.T) {
 		if found, ok := state.BudgetOf(b.Key); !ok || found.Field != b.Field {
 			t.Errorf("BudgetOf(%q) = %v, %v", b.Key, found, ok)
 		}
-		*b.Of(&q) = 2_500_000
+		b.Set(&q, 2_500_000)
 		if text := b.Text(2_500_000); text == "" {
 			t.Errorf("%s: no text", b.Field)
 		} else if n, err := b.Parse(text); n != 2_500_000 || err != nil {
@@ -38,9 +38,10 @@ func TestBudgets(t *testing.T) {
 			t.Errorf("%s: x, which is not %s, is %d", b.Field, b.Form, n)
 		}
 		other := state.Quota{DayZone: "UTC"}
-		*state.Budgets[(i+1)%len(state.Budgets)].Of(&other) = 7
-		*b.Of(&other) = 9
-		if over := q.Over(&other); *b.Of(&over) != 2_500_000 || *state.Budgets[(i+1)%len(state.Budgets)].Of(&over) != 7 || over.DayZone != "" {
+		next := &state.Budgets[(i+1)%len(state.Budgets)]
+		next.Set(&other, 7)
+		b.Set(&other, 9)
+		if over := q.Over(&other); b.Of(over) != 2_500_000 || next.Of(over) != 7 || over.DayZone != "" {
 			t.Errorf("%s: %+v over %+v is %+v", b.Field, q, other, over)
 		}
 	}

@@ -34,7 +34,7 @@ func (q *Quota) numbers() (n [allNumbers]int64) {
 	}
 	n[burstNumber] = int64(q.Burst)
 	for i := range Budgets {
-		n[budgetNumber+i] = *Budgets[i].Of(q)
+		n[budgetNumber+i] = Budgets[i].Of(*q)
 	}
 	return n
 }
@@ -48,7 +48,7 @@ func (q *Quota) setNumbers(n *[allNumbers]int64) {
 	}
 	q.Burst = time.Duration(n[burstNumber])
 	for i := range Budgets {
-		*Budgets[i].Of(q) = n[budgetNumber+i]
+		Budgets[i].Set(q, n[budgetNumber+i])
 	}
 }
 

@@ -1,6 +1,9 @@
 package state
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Period is what was used in a day or a month. The zero value is a period that is long over.
 type Period[A ~int64] struct {
@@ -37,4 +40,23 @@ func (p *Period[A]) Add(change Period[A]) {
 	if p.Spent != math.MaxInt64 { // which may stand for more
 		p.Spent = max(p.Spent+min(change.Spent, math.MaxInt64-max(p.Spent, 0)), 0)
 	}
+}
+
+// less returns p with what it has more than before, if both are the same period.
+func (p Period[A]) less(before Period[A]) Period[A] {
+	if before.Begin < p.End && p.Begin < before.End {
+		p.Spent -= before.Spent
+	}
+	return p
+}
+
+// check returns an error that names a period that no limiter has.
+func (p *Period[A]) check(name string, longest uint64, change bool) error {
+	switch {
+	case p.Begin > p.End || uint64(p.End)-uint64(p.Begin) > longest:
+		return fmt.Errorf("%s is from %d to %d", name, p.Begin, p.End)
+	case p.Spent < 0 && !change:
+		return fmt.Errorf("%s: spent is %v, want 0 or more", name, p.Spent)
+	}
+	return nil
 }

@@ -33,6 +33,9 @@ type Quota struct {
 	// The limits of spend, left out as JSON where they are zero, as the bounds.
 	MaxSpendPerDay   money.Amount `json:",omitzero"`
 	MaxSpendPerMonth money.Amount `json:",omitzero"`
+
+	MaxSpendPerTenMinutes money.Amount `json:",omitzero"`
+	MaxTokensPerMonth     int          `json:",omitzero"`
 }
 
 // Is is *q == *other, in a third of the time.
@@ -40,8 +43,10 @@ func (q *Quota) Is(other *Quota) bool {
 	differs := (q.MaxRPM ^ other.MaxRPM) | (q.MaxTPM ^ other.MaxTPM) | (q.MaxRPD ^ other.MaxRPD) |
 		(q.MaxITPM ^ other.MaxITPM) | (q.MaxOTPM ^ other.MaxOTPM) | (q.MaxTPD ^ other.MaxTPD) | (q.MaxInFlight ^ other.MaxInFlight) |
 		(q.AdaptiveFloorRPM ^ other.AdaptiveFloorRPM) | (q.AdaptiveCeilingRPM ^ other.AdaptiveCeilingRPM) |
-		(q.AdaptiveFloorInFlight ^ other.AdaptiveFloorInFlight) | (q.AdaptiveCeilingInFlight ^ other.AdaptiveCeilingInFlight)
-	spends := (q.MaxSpendPerDay ^ other.MaxSpendPerDay) | (q.MaxSpendPerMonth ^ other.MaxSpendPerMonth)
+		(q.AdaptiveFloorInFlight ^ other.AdaptiveFloorInFlight) | (q.AdaptiveCeilingInFlight ^ other.AdaptiveCeilingInFlight) |
+		(q.MaxTokensPerMonth ^ other.MaxTokensPerMonth)
+	spends := (q.MaxSpendPerDay ^ other.MaxSpendPerDay) | (q.MaxSpendPerMonth ^ other.MaxSpendPerMonth) |
+		(q.MaxSpendPerTenMinutes ^ other.MaxSpendPerTenMinutes)
 	return differs == 0 && spends == 0 && q.Burst == other.Burst && q.DayZone == other.DayZone
 }
 
@@ -69,7 +74,7 @@ func (q *Quota) Limit(of Dimension) *int {
 // at the zone.
 func (q *Quota) Invalid() (reason string, bad bool) {
 	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 && q.budgets() >= 0 {
-		if !q.AdaptsRate() && !q.AdaptsSlots() {
+		if !q.Adapts() {
 			return "", false // every denial asks
 		}
 		_, reason, _ = q.invalidAdaptive()
@@ -90,7 +95,7 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *Quota) IsUnlimited() bool {
 	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
-		!q.AdaptsRate() && !q.AdaptsSlots() && !q.HasBudget()
+		!q.Adapts() && !q.HasBudget()
 }
 
 // Over returns the quota with what it leaves open taken from another one: the limits that are
@@ -139,8 +144,8 @@ func (q *Quota) Validate(model string) error {
 		return outOfRange(model, BurstField, BurstKey, q.Burst)
 	}
 	for i := range Budgets {
-		if b := &Budgets[i]; *b.Of(q) < 0 {
-			return outOfRange(model, b.Field, b.Key, b.Text(*b.Of(q)))
+		if b := &Budgets[i]; b.Of(*q) < 0 {
+			return outOfRange(model, b.Field, b.Key, b.Text(b.Of(*q)))
 		}
 	}
 	if err := q.CheckAdaptive(); err != nil {

@@ -70,14 +70,9 @@ func (s *Said) Only(origins ...Origin) (part Said) {
 	return part
 }
 
-// Adapts reports whether anybody said bounds of a limit that is found.
-func (s *Said) Adapts() bool {
-	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.AdaptsRate() || q.AdaptsSlots() })
-}
-
-// HasBudget reports whether anybody said a budget.
-func (s *Said) HasBudget() bool {
-	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.HasBudget() })
+// Any reports whether a quota that anybody said has something.
+func (s *Said) Any(has func(*Quota) bool) bool {
+	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return has(&q) })
 }
 
 // IsEmpty reports whether nobody said anything.

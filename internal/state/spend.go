@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/money"
@@ -12,25 +14,26 @@ import (
 // SpendPeriod is what was spent in a day or a month.
 type SpendPeriod = Period[money.Amount]
 
-// Spend is what was spent on a model, or in a pool, in a day and in a month. The zero value is
-// nothing. As a change it is what a call adds to both, which may be negative.
-type Spend struct{ Day, Month SpendPeriod }
+// Spend is what was spent on a model, or in a pool, in a day and in a month, and where they are
+// limited the tokens of a month and the payments of the last ten minutes. The zero value is nothing. As a change it is what a call adds,
+// which may be negative.
+type Spend struct {
+	Day, Month SpendPeriod
+	Tokens     Period[int64]
+	Recent     Payments
+}
 
 // Add adds a change.
 func (s *Spend) Add(change Spend) {
 	s.Day.Add(change.Day)
 	s.Month.Add(change.Month)
+	s.Tokens.Add(change.Tokens)
+	s.Recent.Add(change.Recent)
 }
 
 // Less returns the change that makes before s: what s has more in the same periods.
 func (s Spend) Less(before Spend) Spend {
-	less := func(is, was SpendPeriod) SpendPeriod {
-		if was.Begin < is.End && is.Begin < was.End {
-			is.Spent = is.Spent.Sub(was.Spent)
-		}
-		return is
-	}
-	return Spend{Day: less(s.Day, before.Day), Month: less(s.Month, before.Month)}
+	return Spend{Day: s.Day.less(before.Day), Month: s.Month.less(before.Month), Tokens: s.Tokens.less(before.Tokens), Recent: s.Recent.less(before.Recent)}
 }
 
 // SpendSince returns what was spent on top of what a file has, or that its periods end elsewhere.
@@ -38,15 +41,20 @@ func SpendSince(spent, before map[string]Spend) map[string]Spend {
 	since := make(map[string]Spend)
 	for account, s := range spent {
 		was, has := before[account]
-		if change := s.Less(was); has && s != was || change.Day.Spent != 0 || change.Month.Spent != 0 {
+		if change := s.Less(was); has && s != was || change.Day.Spent != 0 || change.Month.Spent != 0 || change.Tokens.Spent != 0 || change.Recent != "" {
 			since[account] = change
 		}
 	}
 	return since
 }
 
-// IsOver reports whether day and month are over at an instant, in UnixNano, so nothing counts.
-func (s *Spend) IsOver(wall int64) bool { return s.Day.End <= wall && s.Month.End <= wall }
+// IsOver reports whether day and months are over at an instant, in UnixNano, so nothing counts.
+func (s *Spend) IsOver(wall int64) bool {
+	return s.Day.End <= wall && s.Month.End <= wall && s.Tokens.End <= wall && !s.Recent.lasts(wall)
+}
+
+// HasWindow reports whether something counts that versions of before do not know.
+func (s *Spend) HasWindow() bool { return s.Tokens != Period[int64]{} || s.Recent != "" }
 
 // The longest periods, in nanoseconds: a zone that crosses the date line has days of 48 hours.
 const (
@@ -57,29 +65,23 @@ const (
 // Check returns an error that names the field and its value if no limiter has such a spend. A
 // change may be negative.
 func (s *Spend) Check(change bool) error {
-	for _, is := range [...]struct {
-		name    string
-		period  *SpendPeriod
-		longest uint64
-	}{{"day", &s.Day, LongestSpendDay}, {"month", &s.Month, LongestSpendMonth}} {
-		p := is.period
-		switch {
-		case p.Begin > p.End || uint64(p.End)-uint64(p.Begin) > is.longest:
-			return fmt.Errorf("%s is from %d to %d", is.name, p.Begin, p.End)
-		case p.Spent < 0 && !change:
-			return fmt.Errorf("%s: spent is %v, want $0 or more", is.name, p.Spent)
-		}
-	}
-	return nil
+	return cmp.Or(s.Day.check("day", LongestSpendDay, change), s.Month.check("month", LongestSpendMonth, change),
+		s.Tokens.check("tokens", LongestSpendMonth, change), s.Recent.check(change))
 }
 
-// SpendText returns a spend as databases and events store it: six integers.
+// SpendText returns a spend as databases and events store it: six integers, and where windows are
+// limited three more and those of the payments.
 func SpendText(s Spend) string {
-	text, err := json.Marshal([...]int64{
-		s.Day.Begin, s.Day.End, int64(s.Day.Spent), s.Month.Begin, s.Month.End, int64(s.Month.Spent),
-	})
+	n := []int64{s.Day.Begin, s.Day.End, int64(s.Day.Spent), s.Month.Begin, s.Month.End, int64(s.Month.Spent)}
+	if s.HasWindow() {
+		n = append(n, s.Tokens.Begin, s.Tokens.End, s.Tokens.Spent)
+	}
+	text, err := json.Marshal(n)
 	if err != nil {
 		panic(err) // of integers
+	}
+	if s.Recent != "" {
+		return strings.TrimSuffix(string(text), "]") + "," + string(s.Recent) + "]"
 	}
 	return string(text)
 }
@@ -91,19 +93,22 @@ func ParseSpend(text string) (Spend, error) { return parseSpend(text, false) }
 // ParseSpendChange is ParseSpend for a change.
 func ParseSpendChange(text string) (Spend, error) { return parseSpend(text, true) }
 
-var errSpend = errors.New("want six integers")
+var errSpend = errors.New("want six integers, nine, or more that are odd")
 
 func parseSpend(text string, change bool) (s Spend, err error) {
 	var n []int64
 	if err := DecodeStrictly(text, &n); err != nil {
 		return Spend{}, err
 	}
-	if len(n) != 6 {
+	if len(n) != 6 && (len(n) < 9 || len(n)%2 == 0) {
 		return Spend{}, fmt.Errorf("%w, not %d", errSpend, len(n))
 	}
 	s = Spend{
 		Day:   SpendPeriod{Begin: n[0], End: n[1], Spent: money.Amount(n[2])},
 		Month: SpendPeriod{Begin: n[3], End: n[4], Spent: money.Amount(n[5])},
+	}
+	if len(n) > 6 {
+		s.Tokens, s.Recent = Period[int64]{Begin: n[6], End: n[7], Spent: n[8]}, paymentsOf(n[9:])
 	}
 	if err := s.Check(change); err != nil {
 		return Spend{}, err

@@ -17,7 +17,7 @@ func Advice(code string) string {
 		return "settle each reservation; Explain tells how old the oldest is"
 	case Queued:
 		return "wait in line, too, with Acquire; Explain tells what the first in line asks for"
-	case state.Limits[state.RPD].Code, state.Limits[state.TPD].Code:
+	case state.Limits[state.RPD].Code, state.Limits[state.TPD].Code, account.CodeMonth:
 		return "send to another model, or ask the provider for a larger quota"
 	case account.CodeSpend:
 		return "send to a cheaper model, or raise the limit of spend; Audit tells what the calls cost"

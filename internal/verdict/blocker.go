@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -39,7 +40,7 @@ func (u *Use) blocker(f *Facts) string {
 	}
 	for _, b := range u.Budgets {
 		if b.Max != 0 && b.Spent >= b.Max {
-			return "the spend of the " + b.period() + " is used up; "
+			return "the spend of " + b.period() + " is used up; "
 		}
 	}
 	if u.findsCalls() && u.InFlight >= u.Found.InFlight {
@@ -51,6 +52,9 @@ func (u *Use) blocker(f *Facts) string {
 // firstNeeds returns how much of a limit the first in line asks for.
 func (f *Facts) firstNeeds(key string) int {
 	of, ok := state.DimensionOf(key)
+	if key == state.Budgets[state.TokensPerMonth].Key {
+		of, ok = state.TPD, true // which tokens count to in the same way
+	}
 	if !ok || len(f.Line) == 0 {
 		return 0
 	}
@@ -59,9 +63,9 @@ func (f *Facts) firstNeeds(key string) int {
 	return c.Of(of)
 }
 
-// spent says what was spent of a day or a month.
+// spent says what was spent of a budget.
 func (w *lines) spent(b Budget) string {
-	text := "spend per " + b.period() + ": " + b.Spent.String()
+	text := "spend per " + strings.TrimPrefix(b.period(), "the ") + ": " + b.Spent.String()
 	if b.Max != 0 {
 		text += " of " + b.Max.String()
 	}
@@ -72,8 +76,11 @@ func (w *lines) spent(b Budget) string {
 }
 
 func (b *Budget) period() string {
-	if b.Limit == state.Budgets[state.SpendPerMonth].Key {
-		return "month"
+	switch b.Limit {
+	case state.Budgets[state.SpendPerMonth].Key:
+		return "the month"
+	case state.Budgets[state.SpendPerTenMinutes].Key:
+		return "ten minutes"
 	}
-	return "day"
+	return "the day"
 }

@@ -296,6 +296,9 @@ func duration(d time.Duration) string {
 // dimension names what a limit limits.
 func dimension(key string) string {
 	of, ok := state.DimensionOf(key)
+	if key == state.Budgets[state.TokensPerMonth].Key {
+		return "tokens per month"
+	}
 	if !ok {
 		return key
 	}

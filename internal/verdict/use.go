@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -32,11 +33,11 @@ type Limit struct {
 	RoomAt         time.Time // when one more fits; zero if it does, or no time tells
 }
 
-// Budget is the spend of a day or a month.
+// Budget is the spend of ten minutes, a day or a month.
 type Budget struct {
 	Limit      string       // its key in files
 	Max, Spent money.Amount // Max is zero where it is unlimited
-	Until      time.Time    // the end; zero if it is not known
+	Until      time.Time    // the end, of ten minutes that of the first call in it; zero if it is not known
 }
 
 // Found is limits that are searched for: the rate of requests per minute, and the calls in flight.
@@ -91,7 +92,7 @@ func (o *Open) of(d state.Dimension) int {
 // UseOf returns the use of an account at a moment, for a caller with a span. origins is who said
 // each limit of its quota.
 func UseOf(a *account.Account, open *Open, origins [state.Dimensions]state.Origin, span int64, now account.Now) Use {
-	u := Use{Budgets: budgetsOf(a, now), Found: foundOf(a, now), InFlight: a.InFlight, Waiting: a.Waiting}
+	u := Use{Budgets: budgetsOf(a, span, now), Found: foundOf(a, now), InFlight: a.InFlight, Waiting: a.Waiting}
 	if a.CoolUntil > now.Wall {
 		u.CooldownUntil, u.Cause = time.Unix(0, a.CoolUntil), a.CoolCause
 	}
@@ -117,11 +118,31 @@ func UseOf(a *account.Account, open *Open, origins [state.Dimensions]state.Origi
 		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
 		u.Limits = append(u.Limits, l)
 	}
+	if a.Quota.MaxTokensPerMonth != 0 {
+		u.Limits = append(u.Limits, monthOf(a, slices.Min(origins[:]), now))
+	}
 	return u
 }
 
+// monthOf returns the state of the tokens of the month.
+func monthOf(a *account.Account, origin state.Origin, now account.Now) Limit {
+	used, end := a.Month.Used(now.Wall)
+	l := Limit{
+		Limit: state.Budgets[state.TokensPerMonth].Key, Max: a.Quota.MaxTokensPerMonth, Used: used, Origin: state.OriginKeys[origin],
+	}
+	if l.Open, l.Left = min(a.Open.Total(), l.Used), max(l.Max-l.Used, 0); l.Left == 0 {
+		l.RoomAt = time.Unix(0, end)
+	}
+	return l
+}
+
 // budgetsOf returns the spend of an account.
-func budgetsOf(a *account.Account, now account.Now) (budgets []Budget) {
+func budgetsOf(a *account.Account, span int64, now account.Now) (budgets []Budget) {
+	recent := Budget{Limit: state.Budgets[state.SpendPerTenMinutes].Key, Max: a.Quota.MaxSpendPerTenMinutes}
+	spent, until := a.Recent.Used(span, now)
+	if recent.Spent = spent; spent != 0 {
+		recent.Until = time.Unix(0, until)
+	}
 	day := Budget{Limit: state.Budgets[state.SpendPerDay].Key, Max: a.Quota.MaxSpendPerDay, Spent: a.Spend.OfDay(now.Wall)}
 	month := Budget{Limit: state.Budgets[state.SpendPerMonth].Key, Max: a.Quota.MaxSpendPerMonth, Spent: a.Spend.OfMonth(now.Wall)}
 	if day.Spent != 0 {
@@ -130,7 +151,7 @@ func budgetsOf(a *account.Account, now account.Now) (budgets []Budget) {
 	if month.Spent != 0 {
 		month.Until = time.Unix(0, a.Spend.Month.End)
 	}
-	for _, b := range [...]Budget{day, month} {
+	for _, b := range [...]Budget{recent, day, month} {
 		if b.Max != 0 || b.Spent != 0 {
 			budgets = append(budgets, b)
 		}

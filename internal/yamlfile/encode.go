@@ -79,7 +79,7 @@ func (w *encoder) quotaFields(q *state.Quota) {
 		w.optional(f.Key, *f.Of(q))
 	}
 	for _, b := range state.Budgets {
-		if limit := *b.Of(q); limit != 0 {
+		if limit := b.Of(*q); limit != 0 {
 			w.text(b.Key, b.Text(limit))
 		}
 	}

@@ -188,7 +188,10 @@ func (p *lineScanner) quotaFieldsBeside(indent int, others func(key string) (the
 			return p.count(key, f.Of(&q))
 		}
 		if b, isBudget := state.BudgetOf(key); isBudget {
-			return p.unit(key, &b.Unit, b.Of(&q))
+			var limit int64
+			err := p.unit(key, &b.Unit, &limit)
+			b.Set(&q, limit)
+			return err
 		}
 		return errLayout
 	})

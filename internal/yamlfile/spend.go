@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -13,18 +14,33 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// spendKeys are the keys of what was spent: the amounts, and the ends of their periods.
+// spendKeys are the keys of what was spent: the amounts, and the ends of their periods. The last
+// ones are left out where nothing counts.
 var spendKeys = []struct {
 	key    string
 	amount func(*state.Spend) *int64
 	time   func(*state.Spend) *int64 // where the key is that of a time
+	unit   *state.Unit               // of the amount
+	list   func(*state.Spend) *state.Payments
 }{
-	{key: "day", amount: func(s *state.Spend) *int64 { return (*int64)(&s.Day.Spent) }},
+	{key: "day", unit: &state.Dollars, amount: func(s *state.Spend) *int64 { return (*int64)(&s.Day.Spent) }},
 	{key: "day_begin", time: func(s *state.Spend) *int64 { return &s.Day.Begin }},
 	{key: "day_end", time: func(s *state.Spend) *int64 { return &s.Day.End }},
-	{key: "month", amount: func(s *state.Spend) *int64 { return (*int64)(&s.Month.Spent) }},
+	{key: "month", unit: &state.Dollars, amount: func(s *state.Spend) *int64 { return (*int64)(&s.Month.Spent) }},
 	{key: "month_begin", time: func(s *state.Spend) *int64 { return &s.Month.Begin }},
 	{key: "month_end", time: func(s *state.Spend) *int64 { return &s.Month.End }},
+	{key: "tokens", unit: &state.Tokens, amount: func(s *state.Spend) *int64 { return &s.Tokens.Spent }},
+	{key: "tokens_begin", time: func(s *state.Spend) *int64 { return &s.Tokens.Begin }},
+	{key: "tokens_end", time: func(s *state.Spend) *int64 { return &s.Tokens.End }},
+	{key: "recent", list: func(s *state.Spend) *state.Payments { return &s.Recent }},
+}
+
+// isBlank reports whether a key is left out, as it was before there were such limits.
+func isBlank(key string, s *state.Spend) bool {
+	if key == "recent" {
+		return s.Recent == ""
+	}
+	return strings.HasPrefix(key, "tokens") && s.Tokens == (state.Period[int64]{})
 }
 
 // spend writes the section of that name, if there is anything to write.
@@ -37,12 +53,16 @@ func (w *encoder) spend(of string, spends map[string]state.Spend) {
 		s := spends[model]
 		w.model(model)
 		for _, k := range spendKeys {
-			if k.amount != nil {
-				w.text(k.key, state.Dollars.Text(*k.amount(&s)))
-				continue
+			switch {
+			case isBlank(k.key, &s):
+			case k.amount != nil:
+				w.text(k.key, k.unit.Text(*k.amount(&s)))
+			case k.list != nil:
+				w.text(k.key, string(*k.list(&s)))
+			default:
+				w.buf = append(append(append(w.buf, "        "...), k.key...), ": "...)
+				w.instant(time.Unix(0, *k.time(&s)))
 			}
-			w.buf = append(append(append(w.buf, "        "...), k.key...), ": "...)
-			w.instant(time.Unix(0, *k.time(&s)))
 		}
 	}
 }
@@ -54,7 +74,9 @@ func (b snapshotBuilder) spend(model string, n *yaml.Node) error {
 			switch {
 			case k.key != key:
 			case k.amount != nil:
-				*k.amount(&s), err = valueOf(value, &state.Dollars)
+				*k.amount(&s), err = valueOf(value, k.unit)
+			case k.list != nil:
+				*k.list(&s) = state.Payments(value.Value) // Check says whether it is one
 			default:
 				var t time.Time
 				t, err = timeOf(value)
@@ -95,7 +117,14 @@ func (p *lineScanner) spend(snapshot *state.Snapshot, model string, indent int) 
 			switch {
 			case k.key != key:
 			case k.amount != nil:
-				return p.unit(key, &state.Dollars, k.amount(&s))
+				return p.unit(key, k.unit, k.amount(&s))
+			case k.list != nil:
+				text, err := p.value(key)
+				if err != nil {
+					return err
+				}
+				*k.list(&s) = state.Payments(text)
+				return p.next()
 			default:
 				var t time.Time
 				err := p.time(key, &t)

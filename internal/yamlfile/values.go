@@ -62,7 +62,9 @@ func quotaBeside(n *yaml.Node, others func(key string, value *yaml.Node) (theirs
 			*f.Of(&q), err = countOf(value)
 		}
 		if b, isBudget := state.BudgetOf(key); isBudget {
-			*b.Of(&q), err = valueOf(value, &b.Unit)
+			var limit int64
+			limit, err = valueOf(value, &b.Unit)
+			b.Set(&q, limit)
 		}
 		return err
 	})

@@ -173,10 +173,12 @@ func everySection(now time.Time) *state.Snapshot {
 	s.Pools = map[string][]string{pool: {"full", "*"}}
 	s.Quotas[pool] = state.Quota{MaxTPD: 1_000_000}
 	s.Usage[pool] = &state.Usage{DayStart: now, DayCount: 2}
-	s.Quotas["\xff"] = state.Quota{MaxSpendPerDay: money.USD(9)}
+	s.Quotas["\xff"] = state.Quota{MaxSpendPerDay: money.USD(9), MaxSpendPerTenMinutes: money.USD(8), MaxTokensPerMonth: 7}
 	s.Said = map[string]state.Said{"full": state.SaidBy(state.Account, s.Quotas["full"])}
 	day := state.SpendPeriod{Spent: money.USD(1), Begin: now.UnixNano(), End: now.Add(time.Hour).UnixNano()}
-	s.Spend = map[string]state.Spend{"full": {Day: day, Month: day}}
+	s.Spend = map[string]state.Spend{"full": {Day: day, Month: day}, "windows": {
+		Tokens: state.Period[int64]{Begin: 1, End: 2, Spent: 3}, Recent: state.PaymentsOf(map[int64]money.Amount{4: 5, 6: 7}),
+	}}
 	return s
 }
 

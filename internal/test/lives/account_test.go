@@ -61,9 +61,10 @@ type account struct {
 	forgets  int // how often its usage was forgotten
 
 	spentDay, spentMonth *period
-	audit                ratelimit.AuditEntry
-	removed              bool // a pool that is gone: nothing is charged to it
-	unlisted             bool // it has, or had, a place only as long as Config.MaxModels permits
+	windows
+	audit    ratelimit.AuditEntry
+	removed  bool // a pool that is gone: nothing is charged to it
+	unlisted bool // it has, or had, a place only as long as Config.MaxModels permits
 }
 
 // The dimensions of reports, in the order in which limits deny.
@@ -170,6 +171,7 @@ func (a *account) chargeDay(now, at time.Time, requests, tokens int) *day {
 func (a *account) charge(now time.Time, input, output int) (*charge, *day) {
 	c := &charge{now, 1, input, output}
 	a.charges = append(a.charges, c)
+	a.useMonth(now, plus(input, output))
 	return c, a.chargeDay(now, now, 1, plus(input, output))
 }
 
@@ -208,6 +210,7 @@ func (a *account) forget(now time.Time) {
 	a.roll(now)
 	a.charges, a.day, a.others = nil, nil, [dimensions]report{}
 	a.cool, a.cause = time.Time{}, ""
+	a.monthTokens = 0
 	a.forgets++
 }
 
@@ -215,8 +218,12 @@ func (a *account) forget(now time.Time) {
 // the new one; without a zone a day lasts as it was to.
 func (a *account) setQuota(now time.Time, q ratelimit.ModelQuota) {
 	was := a.quota.DayZone
-	if a.quota = q; was == q.DayZone {
+	a.quota = q
+	if a.follow(now); was == q.DayZone {
 		return
+	}
+	if now.Before(a.monthEnd) {
+		a.monthEnd = monthEnd(now, q.DayZone)
 	}
 	if !a.spentDay.over(now) && q.DayZone != "" {
 		_, a.spentDay.end = dateOf(now, q.DayZone)
@@ -246,13 +253,16 @@ type booking struct {
 	at            time.Time
 	input, output int // the estimate
 	most          money.Amount
+	paid          *payment
+	admitted      time.Time
 	spentDay      *period
 	spentMonth    *period
 }
 
 // book charges a reservation.
 func (a *account) book(now time.Time, input, output int, most money.Amount) *booking {
-	b := &booking{account: a, forgets: a.forgets, at: now, input: input, output: output, most: most}
+	b := &booking{account: a, forgets: a.forgets, at: now, admitted: now, input: input, output: output, most: most}
+	b.paid = a.pay(now, most)
 	b.charge, b.day = a.charge(now, input, output)
 	b.spentDay, b.spentMonth = a.spend(now, most)
 	a.inFlight++
@@ -343,6 +353,7 @@ func (b *booking) arrive(now, at time.Time) {
 	}
 	a.roll(now)
 	sameDay := b.inDay(now)
+	b.movePayment(at)
 	a.remove(b.charge)
 	b.charge = &charge{at, 1, b.input, b.output}
 	a.charges = append(a.charges, b.charge)
@@ -372,6 +383,8 @@ func (a *account) stats(now time.Time) (s ratelimit.ModelStats) {
 	s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxOTPM, q.MaxTPD, q.MaxInFlight
 	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
 	s.SpendDay, s.SpendMonth = a.spent(now)
+	s.MaxSpendPerTenMinutes, s.MaxTokensPerMonth = q.MaxSpendPerTenMinutes, q.MaxTokensPerMonth
+	s.SpendTenMinutes, s.TokensMonth = a.recent(now), a.tokensOfMonth(now)
 	s.InFlight = a.inFlight
 	if a.cool.After(now) {
 		s.CooldownUntil = a.cool

@@ -47,6 +47,7 @@ func (a *account) denied(at time.Time, d demand) (codes []ratelimit.DecisionCode
 	for of, limit := range limitsOf(&a.quota) {
 		if of == perMinute { // money comes between the limits of the day and of the minute
 			codes = append(codes, a.deniedSpend(at, d)...)
+			codes = append(codes, a.deniedMonth(at, d)...)
 		}
 		if limit > 0 && plus(plus(used[of], more[of]), a.external(of, at)) > limit {
 			codes = append(codes, reportCodes[of])
@@ -62,13 +63,16 @@ func (a *account) deniedSpend(at time.Time, d demand) (codes []ratelimit.Decisio
 	}
 	day, month := a.spent(at)
 	if q.MaxSpendPerDay > 0 && day.Add(d.money) > q.MaxSpendPerDay ||
-		q.MaxSpendPerMonth > 0 && month.Add(d.money) > q.MaxSpendPerMonth {
+		q.MaxSpendPerMonth > 0 && month.Add(d.money) > q.MaxSpendPerMonth ||
+		q.MaxSpendPerTenMinutes > 0 && a.recent(at).Add(d.money) > q.MaxSpendPerTenMinutes {
 		codes = append(codes, ratelimit.DecisionSpendLimit)
 	}
 	return codes
 }
 
-func (a *account) limitsSpend() bool { return a.quota.MaxSpendPerDay|a.quota.MaxSpendPerMonth != 0 }
+func (a *account) limitsSpend() bool {
+	return a.quota.MaxSpendPerDay|a.quota.MaxSpendPerMonth|a.quota.MaxSpendPerTenMinutes != 0
+}
 
 // tooLarge reports whether a demand fits not even an empty account.
 func (a *account) tooLarge(d demand) bool {
@@ -121,7 +125,10 @@ func (a *account) passesIn(now time.Time, d demand) time.Duration {
 	if passes(now) {
 		return 0
 	}
-	times := []time.Time{a.cool}
+	times := []time.Time{a.cool, a.monthEnd}
+	for _, p := range a.paid {
+		times = append(times, p.at.Add(a.span+9*time.Minute+1))
+	}
 	for _, c := range a.charges {
 		times = append(times, c.at.Add(a.span+1))
 	}
@@ -197,6 +204,7 @@ func (l *life) modelOf(model string) *account {
 			a.quota, a.known = l.quotas[best], true
 		}
 	}
+	a.follow(l.now)
 	return a
 }
 

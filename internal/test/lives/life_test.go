@@ -125,6 +125,7 @@ func (l *life) begin(kinds, folders []string) {
 	l.gone = make(map[string]*account)
 	for name, pool := range cfg.Pools {
 		l.pools[name] = &account{name: name, pool: true, quota: pool.Quota, known: true, span: time.Minute + l.cfg.Margin}
+		l.pools[name].follow(l.now)
 		l.members[name] = pool.Models
 	}
 }

@@ -57,16 +57,18 @@ func (l *life) requote(name string) {
 	case !byProgram && !byAccount:
 		delete(l.quotas, name)
 		l.modelOf(name) // which notes that it is not listed
+		l.followAll()
 		return
 	case !byProgram:
 		q = below
 	case byAccount && !(&account{quota: q}).unlimited():
-		if q.DayZone == "" && q.MaxRPD|q.MaxTPD == 0 && q.MaxSpendPerDay|q.MaxSpendPerMonth == 0 {
+		if q.DayZone == "" && q.MaxRPD|q.MaxTPD == 0 && q.MaxTokensPerMonth == 0 && !(&account{quota: q}).limitsSpend() {
 			q.DayZone = below.DayZone
 		}
 		for limit, other := range map[*int]int{
 			&q.MaxRPM: below.MaxRPM, &q.MaxTPM: below.MaxTPM, &q.MaxRPD: below.MaxRPD, &q.MaxITPM: below.MaxITPM,
 			&q.MaxOTPM: below.MaxOTPM, &q.MaxTPD: below.MaxTPD, &q.MaxInFlight: below.MaxInFlight,
+			&q.MaxTokensPerMonth: below.MaxTokensPerMonth,
 		} {
 			if *limit == 0 {
 				*limit = other
@@ -75,11 +77,22 @@ func (l *life) requote(name string) {
 		if q.MaxSpendPerDay == 0 {
 			q.MaxSpendPerDay = below.MaxSpendPerDay
 		}
+		if q.MaxSpendPerTenMinutes == 0 {
+			q.MaxSpendPerTenMinutes = below.MaxSpendPerTenMinutes
+		}
 		if q.MaxSpendPerMonth == 0 {
 			q.MaxSpendPerMonth = below.MaxSpendPerMonth
 		}
 	}
 	l.quotas[name] = q
+	l.followAll()
+}
+
+// followAll has all models follow the quotas that stand now.
+func (l *life) followAll() {
+	for name := range l.models {
+		l.modelOf(name)
+	}
 }
 
 // sayClasses replaces the classes.

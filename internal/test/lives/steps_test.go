@@ -58,11 +58,13 @@ func (l *life) finish(c *call, kind ratelimit.EventKind, used ratelimit.Usage, c
 		case ratelimit.EventSettled:
 			b.commit(l.now, used.PromptTokens, used.OutputTokens)
 			b.settleMoney(l.now, cost)
+			b.settleWindows(l.now, used.PromptTokens+used.OutputTokens, cost)
 			addSum(&audit.Estimated, in, out, c.most)
 			addSum(&audit.Settled, used.PromptTokens, used.OutputTokens, cost)
 		case ratelimit.EventReleased:
 			b.cancel(l.now)
 			b.settleMoney(l.now, 0)
+			b.settleWindows(l.now, 0, 0)
 			addSum(&audit.Released, in, out, c.most)
 		default: // expired
 			addSum(&audit.Expired, in, out, c.most)
@@ -204,6 +206,7 @@ func (l *life) record() {
 	for _, a := range l.accountsOf(req.Model) {
 		a.charge(l.now, req.PromptTokens, req.OutputTokens)
 		a.spend(l.now, price.Cost(bill))
+		a.pay(l.now, price.Cost(bill))
 		addSum(&a.audit.Recorded, req.PromptTokens, req.OutputTokens, price.Cost(bill))
 	}
 	l.expectRecorded(req, price.Cost(bill))

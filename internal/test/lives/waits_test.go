@@ -268,6 +268,7 @@ func (l *life) passesFreed(w *wait) bool {
 			a.day = &day
 		}
 		var most money.Amount
+		tokens := 0
 		for _, c := range l.calls {
 			for _, b := range c.bookings {
 				if b.account == p.account && !c.settled && !b.forgotten() {
@@ -283,6 +284,7 @@ func (l *life) passesFreed(w *wait) bool {
 				}
 				if b.account == p.account && !c.settled {
 					most += b.most
+					tokens += b.input + b.output
 				}
 			}
 		}
@@ -291,6 +293,8 @@ func (l *life) passesFreed(w *wait) bool {
 				*spent = &period{end: (*spent).end, amount: max((*spent).amount-most, 0)}
 			}
 		}
+		a.monthTokens = max(a.monthTokens-tokens, 0)
+		a.paid = append(slices.Clone(a.paid), &payment{w.deadline, -most})
 		if v := a.judge(l.now, p.demand); !v.allowed && l.now.Add(v.wait).After(w.deadline) || v.never {
 			return false
 		}

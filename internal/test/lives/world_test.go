@@ -59,7 +59,9 @@ func (w *world) drawQuota(random *rand.Rand, name string, scale int) ratelimit.M
 	if w.cfg.Prices != nil {
 		q.MaxSpendPerDay = money.Amount(scale) * pick[money.Amount](random, 0, 0, 900, 4000)
 		q.MaxSpendPerMonth = money.Amount(scale) * pick[money.Amount](random, 0, 0, 0, 9000)
+		q.MaxSpendPerTenMinutes = money.Amount(scale) * pick[money.Amount](random, 0, 0, 400, 1500)
 	}
+	q.MaxTokensPerMonth = scale * pick(random, 0, 0, 0, 700, 4000)
 	if w.paced && oneIn(random, 2) {
 		q.Burst = pick(random, time.Millisecond, 5*time.Second, 20*time.Second)
 	} else if w.paced && oneIn(random, 2) {
