@@ -52,8 +52,8 @@ const (
 type Decision struct {
 	Allowed bool `json:"allowed"` // whether the request may be sent now
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, spend, tokens per month,
-	// requests, input, output and all tokens per minute; a model denies before its pools. A request that
+	// flight, requests per day, tokens per day, spend, tokens per month, requests per minute,
+	// input, output and all tokens per minute; a model denies before its pools. A request that
 	// would jump the queue gets DecisionQueued instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. It also names the limit that RetryAfter belongs to, where that

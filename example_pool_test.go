@@ -539,3 +539,26 @@ func ExampleRateLimiter_Explain_adaptive() {
 	//   found: 57 requests per minute, evenly spaced, between 30 and 6000
 	// 57 60 false
 }
+
+// Gemini limits what a project spends in any ten minutes. The limit comes with its profile, and
+// holds if the program asks for it.
+func ExampleProfile_pools() {
+	gemini, err := ratelimit.Profile(ratelimit.ProviderGemini, "1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Providers: []ratelimit.Provider{ratelimit.ProviderGemini},
+		Pools:     gemini.Pools,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rl.Close()
+	rl.RecordUsage("gemini-2.5-flash", 0, 4_000_000) // $2.50 for a million output tokens
+	d := rl.Decide("gemini-2.5-flash", 1000)
+	fmt.Println(d.Code, "of the pool", d.Pool, "at", rl.PoolStats(d.Pool).SpendTenMinutes)
+	// Output: spend_exceeded of the pool gemini/spend at $10.00
+}

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +45,11 @@ type ProviderProfile struct {
 	// as "keeps max_tokens", "input only" or "cache reads free".
 	Counting []string
 	Sources  map[string]ProfileSource // where each of Models comes from; its keys are those of Models
+
+	// Pools are limits of the whole account that hold only if the program puts them into
+	// Config.Pools or calls SetPool: they limit spend, so a model without a price would be refused.
+	// Nil for none. docs/providers.md has where they come from.
+	Pools map[string]Pool
 }
 
 // ProfileSource says where and when a quota of a profile was read, which may be out of date.
@@ -116,6 +122,12 @@ func makeProfile(is *profile.Chosen) ProviderProfile {
 	for name, row := range is.Rows {
 		made.Models[name] = ModelQuota(row.Limits.Quota())
 		made.Sources[name] = ProfileSource(is.SourceOf(row, is.Tier))
+	}
+	for name, row := range is.PoolsAt(is.Tier) {
+		if made.Pools == nil {
+			made.Pools = make(map[string]Pool)
+		}
+		made.Pools[name] = Pool{Models: slices.Clone(row.Models), Quota: ModelQuota(row.Limits.Quota())}
 	}
 	return made
 }

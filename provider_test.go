@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 var knownProviders = map[ratelimit.Provider]string{
@@ -188,4 +189,37 @@ func ExampleProfile() {
 func ExampleTiers() {
 	fmt.Println(ratelimit.Tiers(ratelimit.ProviderAnthropic))
 	// Output: [start build scale]
+}
+
+// The pools of a profile are those of its tier, hold nowhere before the program asks for them, and
+// are the caller's to change.
+func TestPoolsOfProfiles(t *testing.T) {
+	want := map[string]ratelimit.ModelQuota{
+		"": {MaxSpendPerTenMinutes: money.USD(10), MaxSpendPerMonth: money.USD(250)}, "1": {MaxSpendPerTenMinutes: money.USD(10), MaxSpendPerMonth: money.USD(250)},
+		"tier 2": {MaxSpendPerTenMinutes: money.USD(50), MaxSpendPerMonth: money.USD(2000)}, "3": {MaxSpendPerTenMinutes: money.USD(200)},
+	}
+	for tier, quota := range want {
+		p, err := ratelimit.Profile(ratelimit.ProviderGemini, tier)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := p.Pools["gemini/spend"]
+		if pool.Quota != quota || len(p.Pools) != 1 || !slices.Equal(pool.Models, []string{"gemini-*"}) {
+			t.Errorf("%q: %+v", tier, p.Pools)
+		}
+		pool.Models[0] = "changed"
+	}
+	if p, err := ratelimit.Profile(ratelimit.ProviderGemini, "free"); err != nil || p.Pools != nil {
+		t.Errorf("%+v, %v", p.Pools, err)
+	}
+	everybody := slices.Collect(maps.Keys(ratelimit.DefaultProfiles()))
+	rl := budget(t, ratelimit.Config{Providers: everybody, NoPrices: true})
+	for name := range rl.Pools() {
+		if q := rl.PoolStats(name); q.MaxSpendPerDay|q.MaxSpendPerMonth|q.MaxSpendPerTenMinutes != 0 {
+			t.Errorf("a provider was loaded, and the pool %q limits spend", name)
+		}
+	}
+	if !rl.CanSend("gemini-2.5-flash", 1) {
+		t.Error("a model without a price is refused")
+	}
 }

@@ -57,6 +57,9 @@ func (m *Month) End(b Bill, _ How, now Now) {
 	if setBack(&m.used, is, now.Wall); more > 0 || !b.Forgot && b.Wall > m.since {
 		settle(&m.used, is, more, b.Wall, now.Wall)
 	}
+	if b.InFlight == 0 {
+		m.since = math.MinInt64
+	}
 }
 
 // MayPass reports whether the month may let an ask pass in time.
@@ -90,7 +93,7 @@ func (m *Month) Restore(used state.Period[int64]) {
 	}
 }
 
-// load makes the tokens of the month those of a file, and adds what was used since that was written.
+// load makes the tokens of the month those of a file, and adds what was used since.
 func (m *Month) load(is, since state.Period[int64], zone *Zone, wall int64) {
 	m.used, m.zone = is, zone
 	rezone(&m.used, zone.Month, wall, state.LongestSpendMonth)

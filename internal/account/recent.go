@@ -16,8 +16,8 @@ const (
 	kept     = 2 * recently // payments, for those that count them with a margin
 )
 
-// Recent is what was spent in the last ten minutes, where a quota limits that: an exact sliding log.
-// A call counts as of its admission, or of its arrival where that is told.
+// Recent is what was spent in the last ten minutes, where a quota limits that: a sliding log. A
+// call counts as of its admission, or of its arrival where that is told.
 type Recent struct {
 	paid  ring.Queue[money.Amount] // by the instants, each once
 	total money.Amount             // of all that is there
@@ -83,6 +83,9 @@ func (w *Recent) End(b Bill, how How, now Now) {
 		w.pay(b.At, more, now)
 	default:
 		w.pay(now.Instant, more, now)
+	}
+	if b.InFlight == 0 {
+		w.begun = math.MinInt64
 	}
 }
 

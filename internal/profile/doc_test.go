@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/providers.md from the profiles")
@@ -66,7 +68,11 @@ func tables(set *Set, prices Prices) string {
 			fmt.Fprintf(&b, "\n%s\n", p.Note)
 		}
 		if len(p.Rows) > 0 {
-			rowTable(&b, p)
+			rowTable(&b, p, p.Rows)
+		}
+		if len(p.Pools) > 0 {
+			fmt.Fprintf(&b, "\nPools, which hold only if the program asks for them (`ProviderProfile.Pools`):\n")
+			rowTable(&b, p, p.Pools)
 		}
 	}
 	b.WriteString("\n")
@@ -129,6 +135,8 @@ var columns = []column{
 	limitColumn("RPD", func(l *Limits) int { return l.RPD }),
 	limitColumn("TPD", func(l *Limits) int { return l.TPD }),
 	limitColumn("At once", func(l *Limits) int { return l.InFlight }),
+	spendColumn("Spend in 10 minutes", func(l *Limits) money.Amount { return l.SpendPerTenMinutes }),
+	spendColumn("Spend a month", func(l *Limits) money.Amount { return l.SpendPerMonth }),
 	{"Day ends in", func(p *Provider, r *Row) string { return r.Limits.DayZone }},
 	{"Counting", func(p *Provider, r *Row) string {
 		var rules []string
@@ -145,6 +153,15 @@ var columns = []column{
 		return fmt.Sprintf("[%s](%s)", r.Confidence, r.Source)
 	}},
 	{"Note", func(p *Provider, r *Row) string { return r.Note }},
+}
+
+func spendColumn(head string, limit func(*Limits) money.Amount) column {
+	return column{head, func(p *Provider, r *Row) string {
+		if spend := limit(&r.Limits); spend != 0 {
+			return spend.String()
+		}
+		return ""
+	}}
 }
 
 func limitColumn(head string, limit func(*Limits) int) column {
@@ -165,11 +182,11 @@ func grouped(n int) string {
 	return text
 }
 
-func rowTable(b *strings.Builder, p *Provider) {
+func rowTable(b *strings.Builder, p *Provider, rows []Row) {
 	var shown []column
 	for _, c := range columns {
-		for i := range p.Rows {
-			if c.value(p, &p.Rows[i]) != "" {
+		for i := range rows {
+			if c.value(p, &rows[i]) != "" {
 				shown = append(shown, c)
 				break
 			}
@@ -180,10 +197,10 @@ func rowTable(b *strings.Builder, p *Provider) {
 		fmt.Fprintf(b, " %s |", c.head)
 	}
 	b.WriteString("\n|" + strings.Repeat(" --- |", len(shown)) + "\n")
-	for i := range p.Rows {
+	for i := range rows {
 		b.WriteString("|")
 		for _, c := range shown {
-			fmt.Fprintf(b, " %s |", strings.ReplaceAll(c.value(p, &p.Rows[i]), "|", `\|`))
+			fmt.Fprintf(b, " %s |", strings.ReplaceAll(c.value(p, &rows[i]), "|", `\|`))
 		}
 		b.WriteString("\n")
 	}

@@ -178,6 +178,17 @@ func (p *Provider) add(models map[string]*Row, match func(*Row) bool) {
 	}
 }
 
+// PoolsAt returns the rows of the pools at a tier, by the names that pools of the provider have.
+func (p *Provider) PoolsAt(tier string) map[string]*Row {
+	pools := make(map[string]*Row)
+	for i := range p.Pools {
+		if r := &p.Pools[i]; r.At(tier) {
+			pools[p.Name+"/"+r.Group] = r
+		}
+	}
+	return pools
+}
+
 // CountingOf returns how the provider counts what r allows: r's own rules, or else the provider's.
 func (p *Provider) CountingOf(r *Row) []Rule {
 	if len(r.Counting) > 0 {

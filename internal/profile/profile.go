@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // FreshFor is how long a row counts as current after the day it was read: 90 days.
@@ -22,6 +23,7 @@ type Provider struct {
 	Tiers    []Tier `json:"tiers"`  // the lowest first, earlier ones last
 	Counting []Rule `json:"counting"`
 	Rows     []Row  `json:"rows"`
+	Pools    []Row  `json:"pools"` // what models share, for programs that ask for it; Group is its name
 }
 
 // Tier is what a provider calls a kind of account.
@@ -69,6 +71,10 @@ type Limits struct {
 	InFlight int `json:"in_flight"`
 
 	DayZone string `json:"day_zone"` // IANA name
+
+	// Of Pools alone: a limit of spend has models without a price be refused.
+	SpendPerTenMinutes money.Amount `json:"spend_per_ten_minutes"`
+	SpendPerMonth      money.Amount `json:"spend_per_month"`
 }
 
 // Quota returns the limits as the limiter knows them.
@@ -76,7 +82,7 @@ func (l *Limits) Quota() state.Quota {
 	return state.Quota{
 		MaxRPM: l.RPM, MaxTPM: l.TPM, MaxRPD: l.RPD,
 		MaxITPM: l.ITPM, MaxOTPM: l.OTPM, MaxTPD: l.TPD, MaxInFlight: l.InFlight,
-		DayZone: l.DayZone,
+		DayZone: l.DayZone, MaxSpendPerTenMinutes: l.SpendPerTenMinutes, MaxSpendPerMonth: l.SpendPerMonth,
 	}
 }
 

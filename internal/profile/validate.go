@@ -38,6 +38,17 @@ func (p *Provider) validate() error {
 		if err := p.checkRow(&p.Rows[i]); err != nil {
 			return fmt.Errorf("rows[%d]: %w", i, err)
 		}
+		if quota := p.Rows[i].Limits.Quota(); quota.LimitsSpend() {
+			return fmt.Errorf("rows[%d]: limits: only pools limit spend", i)
+		}
+	}
+	for i := range p.Pools {
+		if err := p.checkRow(&p.Pools[i]); err != nil {
+			return fmt.Errorf("pools[%d]: %w", i, err)
+		}
+		if p.Pools[i].Group == "" || p.Pools[i].Confidence == SourceDocument {
+			return fmt.Errorf("pools[%d]: group is empty, or confidence %q", i, SourceDocument)
+		}
 	}
 	return p.checkOverlaps()
 }
@@ -61,6 +72,9 @@ func (p *Provider) checkRow(r *Row) error {
 		if limit < 0 {
 			return fmt.Errorf("limits: %d is negative", limit)
 		}
+	}
+	if spend := min(r.Limits.SpendPerTenMinutes, r.Limits.SpendPerMonth); spend < 0 {
+		return fmt.Errorf("limits: %v is negative", spend)
 	}
 	if err := checkRules(r.Counting); err != nil {
 		return err

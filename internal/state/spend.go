@@ -15,8 +15,8 @@ import (
 type SpendPeriod = Period[money.Amount]
 
 // Spend is what was spent on a model, or in a pool, in a day and in a month, and where they are
-// limited the tokens of a month and the payments of the last ten minutes. The zero value is nothing. As a change it is what a call adds,
-// which may be negative.
+// limited the tokens of a month and the payments of the last ten minutes. The zero value is
+// nothing. As a change it is what a call adds, which may be negative.
 type Spend struct {
 	Day, Month SpendPeriod
 	Tokens     Period[int64]

@@ -156,6 +156,7 @@ func (l *life) reopen() {
 	for _, accounts := range []map[string]*account{l.models, l.pools} {
 		for _, a := range accounts {
 			a.audit, a.others, a.dayEnded = ratelimit.AuditEntry{}, [dimensions]report{}, time.Time{}
+			a.paysSince, a.monthCountsSince = time.Time{}, time.Time{} // no call is open
 		}
 	}
 }

@@ -69,6 +69,9 @@ func (l *life) finish(c *call, kind ratelimit.EventKind, used ratelimit.Usage, c
 		default: // expired
 			addSum(&audit.Expired, in, out, c.most)
 		}
+		if b.account.inFlight == 0 { // those of before a window began are all over
+			b.account.paysSince, b.account.monthCountsSince = time.Time{}, time.Time{}
+		}
 	}
 	l.expectOf(kind, c, used, cost)
 }
