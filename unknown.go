@@ -43,11 +43,18 @@ type UnknownModelError struct {
 	// Nearest is the name in Quotas of which it is a version (see Config.MatchVersions), else the
 	// one there or in Config.Aliases that is most like it; empty where none is.
 	Nearest string
+	// NoFigure is the provider whose profile was loaded and says that no current figure of the
+	// model is known; empty where none says so.
+	NoFigure Provider
 }
 
-// Error names the model and the name nearest to it.
+// Error names the model, the provider that has no current figure of it, and the name nearest to it.
 func (e *UnknownModelError) Error() string {
-	return fmt.Sprintf("no quota for the model %q", e.Model) + nearestHint(e.Nearest)
+	said := fmt.Sprintf("no quota for the model %q", e.Model)
+	if e.NoFigure != "" {
+		said += fmt.Sprintf(": no current figure of the provider %q is known", e.NoFigure)
+	}
+	return said + nearestHint(e.Nearest)
 }
 
 func nearestHint(name string) string {
@@ -82,7 +89,8 @@ func (rl *RateLimiter) meetRLocked(t *engine.Target) (nearest string, unknown bo
 	find := func() string { return rl.engine.Catalog.Nearest(model, &rl.naming) }
 	nearest, report, ok := rl.unknownMet.Meet(model, now, rl.quotaVersion, rl.mostModels(), find)
 	if report {
-		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest}
+		provider := rl.loaded.NoFigure(t.Counted, model, rl.engine.Catalog)
+		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest, NoFigure: Provider(provider)}
 		rl.reporter.ReportAs(*err, err)
 		if e := rl.teller.eventRLocked(Event{Kind: EventUnknownModel, Nearest: nearest}); e != nil {
 			rl.teller.nameRLocked(e, err.Model)

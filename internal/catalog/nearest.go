@@ -1,18 +1,34 @@
 package catalog
 
-import "iter"
+import (
+	"cmp"
+	"iter"
+)
 
 // maxNearest is the longest name, in bytes, that Nearest compares: as many as a word has bits.
 const maxNearest = 64
 
 // Nearest returns the name that a program means by the name of a model without a quota: the one of
 // which it is a version, else the name of a quota, or an alias of what has one, that is most like
-// it.
+// it, or else like it without its path and its date.
 func (c *Catalog) Nearest(model string, names *Names) string {
-	if name, ok := Match(model, c.IsListed); ok && name != model {
+	bare := model
+	name, ok := Match(model, func(name string) bool {
+		if len(name) < len(bare) {
+			bare = name
+		}
+		return c.IsListed(name)
+	})
+	if ok && name != model {
 		return name
 	}
-	return Nearest(model, func(yield func(string) bool) {
+	all := c.named(model, names)
+	return cmp.Or(Nearest(model, all), Nearest(bare, all))
+}
+
+// named yields the names of quotas, and the aliases of what has one, but for that of a model.
+func (c *Catalog) named(model string, names *Names) iter.Seq[string] {
+	return func(yield func(string) bool) {
 		for name := range c.models {
 			if name != model && !yield(name) { // it is there if an alias leads away from it
 				return
@@ -23,7 +39,7 @@ func (c *Catalog) Nearest(model string, names *Names) string {
 				return
 			}
 		}
-	})
+	}
 }
 
 // Nearest returns the name that is most like model, for a hint to a caller who has mistyped it: the
