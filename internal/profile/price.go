@@ -42,6 +42,7 @@ type PriceList struct {
 	Provider string     `json:"provider"`
 	Source   string     `json:"source"`
 	ReadOn   Day        `json:"read_on"`
+	Licence  string     `json:"licence"` // of the source
 	Rows     []PriceRow `json:"rows"`
 
 	names map[string]*PriceRow // and patterns

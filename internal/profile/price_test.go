@@ -29,6 +29,9 @@ func TestPriceData(t *testing.T) {
 		if builtin(t).Provider(name) == nil {
 			t.Errorf("%s has prices and no profile", name)
 		}
+		if !strings.HasPrefix(list.Licence, "MIT") {
+			t.Errorf("%s: the licence is %q", name, list.Licence)
+		}
 		for _, r := range list.Rows {
 			if day := r.ReadOn.Time(); day.After(time.Now()) || day.Before(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)) {
 				t.Errorf("%s: %s were read on %s", name, r.Models, r.ReadOn)
@@ -53,8 +56,10 @@ func TestFindPrice(t *testing.T) {
 		want            money.Amount // by the provider's page; -1 for no price
 	}{
 		{"openai", "gpt-5.5", money.Usage{Input: 300_000, Output: 10_000}, money.USD(3.45)},
-		{"openai", "gpt-5.5-2026-04-23", money.Usage{Input: 271_999}, money.USD(1.359995)},
-		{"", "gpt-5.5", money.Usage{Input: 272_000}, money.USD(2.72)},
+		{"openai", "gpt-5.5-2026-04-23", money.Usage{Input: 272_000}, money.USD(1.36)},
+		{"", "gpt-5.5", money.Usage{Input: 272_001}, money.USD(2.72001)},
+		{"", "gpt-5.6-sol", money.Usage{Input: 272_000, Output: 1000}, money.USD(1.108)},
+		{"", "gpt-6-astra", money.Usage{Input: 272_000, Output: 1000}, money.USD(2.77)},
 		{"", "openai/gpt-5.5", money.Usage{Input: 100_000}, money.USD(0.5)},
 		{"openai", "gpt-4.1", money.Usage{Input: 1_000_000}, money.USD(2)},
 		{"", "claude-sonnet-4-5-20250929", money.Usage{CacheWriteHour: 100_000}, money.USD(0.6)},
