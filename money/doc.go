@@ -19,6 +19,9 @@
 //	    Output       completion_tokens, reasoning inside
 //	    The Responses API says input_tokens, input_tokens_details and output_tokens.
 //
+//	DeepSeek: as OpenAI, also with another name
+//	    CachedInput  prompt_cache_hit_tokens
+//
 //	xAI: as OpenAI, but in chat completions reasoning may be beside the completion
 //	    Output       completion_tokens + reasoning_tokens, if total_tokens has room for both
 //

@@ -141,6 +141,30 @@ func TestPriceOfLoaded(t *testing.T) {
 	}
 }
 
+// A model that no profile has a row of has the price of a provider that was loaded, whatever stands
+// in front of its name.
+func TestPriceOfLoadedProviders(t *testing.T) {
+	c := new(catalog.Catalog)
+	for _, tt := range []struct{ loaded, model, want string }{
+		{"groq", "llama-3.3-70b-versatile", "groq"},
+		{"openai groq", "llama-3.3-70b-versatile", "groq"},
+		{"cerebras", "llama-3.3-70b", "cerebras"},
+		{"openrouter", "anthropic/claude-opus-4.5", "openrouter"},
+		{"openai", "llama-3.3-70b-versatile", ""},
+		{"groq", "gpt-4.1", "openai"},
+		{"", "llama-3.3-70b-versatile", ""},
+	} {
+		var l Loaded
+		for provider := range strings.FieldsSeq(tt.loaded) {
+			l.Add(provider)
+		}
+		row, _ := l.PriceOf(tt.model, tt.model, c)
+		if row == nil && tt.want != "" || row != nil && row.Provider != tt.want {
+			t.Errorf("with %q: %s has %+v, want a price of %q", tt.loaded, tt.model, row, tt.want)
+		}
+	}
+}
+
 func FuzzParsePrices(f *testing.F) {
 	text, err := priceFiles.ReadFile("prices/deepseek.json") // which is not where CI runs this
 	if err != nil {
