@@ -65,6 +65,8 @@ func TestFindPrice(t *testing.T) {
 		{"", "claude-sonnet-4-5-20250929", money.Usage{CacheWriteHour: 100_000}, money.USD(0.6)},
 		{"anthropic", "claude-opus-4-1-20250805", money.Usage{CachedInput: 1_000_000}, money.USD(1.5)},
 		{"gemini", "gemini-2.5-pro", money.Usage{Input: 200_001}, 500_003},
+		{"xai", "grok-4.7", money.Usage{Input: 199_999}, 399_998},
+		{"xai", "grok-4.7", money.Usage{Input: 200_000, Output: 1000}, money.USD(0.812)},
 		{"openai", "claude-opus-4-1", money.Usage{}, -1},
 		{"azure", "my-deployment", money.Usage{}, -1},
 		{"local", "llama3", money.Usage{}, -1},
