@@ -55,12 +55,12 @@ var namesPeopleUse = []struct{ provider, model, want string }{
 	{"bedrock", "us.anthropic.claude-opus-4-5-20251101-v1:0", "us.anthropic.claude-opus-4-5"},
 	{"bedrock", "eu.anthropic.claude-sonnet-4-6", "eu.anthropic.claude-sonnet-4-6"},
 	{"bedrock", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "global.anthropic.claude-haiku-4-5"},
-	{"bedrock", "amazon.nova-pro-v1:0", "-"},
+	{"bedrock", "amazon.nova-pro-v1:0", "-apac.anthropic.claude-opus-5"},
 	{"vertex", "publishers/google/models/gemini-2.5-flash", "publishers/google/models/gemini-*-flash"},
 	{"vertex", "projects/p/locations/global/publishers/google/models/gemini-3.1-pro-preview", "projects/*/publishers/google/models/gemini-*-pro-preview"},
 	{"vertex", "publishers/anthropic/models/claude-haiku-4-5@20251001", "publishers/anthropic/models/claude-haiku-4-5"},
 	{"cerebras", "gpt-oss-120b", "gpt-oss-120b"},
-	{"cerebras", "llama-3.3-70b", "-"},
+	{"cerebras", "llama-3.3-70b", "-gpt-oss-120b"},
 	{"openrouter", "meta-llama/llama-3.2-3b-instruct:free", "*:free"},
 	{"openrouter", "anthropic/claude-opus-4.5", "-"},
 	{"local", "llama3.1:8b-instruct-q4_K_M", "-"},
@@ -134,6 +134,16 @@ func TestNoFigureOfAllProviders(t *testing.T) {
 		if _, told := meetName(t, tt.model, ratelimit.Config{Providers: all}); len(told) != 1 || told[0].NoFigure != tt.provider {
 			t.Errorf("%s: OnError got %+v, want one of %q", tt.model, told, tt.provider)
 		}
+	}
+	answered := 0
+	for _, name := range namesPeopleUse {
+		quota, told := meetName(t, name.model, ratelimit.Config{Providers: all})
+		if quota != "" || len(told) == 1 && told[0].NoFigure != "" && told[0].Nearest != "" {
+			answered++
+		}
+	}
+	if answered < 40 {
+		t.Errorf("%d of %d names have a quota, or an answer with the nearest name", answered, len(namesPeopleUse))
 	}
 	// Without a profile nothing is said of figures; an alias has those of what it stands for.
 	if _, told := meetName(t, "gpt-4.1", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt-4o": {}}}); len(told) != 1 || told[0].NoFigure != "" {

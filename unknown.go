@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -41,7 +42,8 @@ type UnknownModelError struct {
 	// Model is the model as the program called it.
 	Model string
 	// Nearest is the name in Quotas of which it is a version (see Config.MatchVersions), else the
-	// one there or in Config.Aliases that is most like it; empty where none is.
+	// one there or in Config.Aliases that is most like it, else that of NoFigure's profile; empty
+	// where none is.
 	Nearest string
 	// NoFigure is the provider whose profile was loaded and says that no current figure of the
 	// model is known; empty where none says so.
@@ -89,8 +91,10 @@ func (rl *RateLimiter) meetRLocked(t *engine.Target) (nearest string, unknown bo
 	find := func() string { return rl.engine.Catalog.Nearest(model, &rl.naming) }
 	nearest, report, ok := rl.unknownMet.Meet(model, now, rl.quotaVersion, rl.mostModels(), find)
 	if report {
-		provider := rl.loaded.NoFigure(t.Counted, model, rl.engine.Catalog)
-		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest, NoFigure: Provider(provider)}
+		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest}
+		if provider := rl.loaded.NoFigure(t.Counted, model, rl.engine.Catalog); provider != "" {
+			err.NoFigure, err.Nearest = Provider(provider), cmp.Or(nearest, rl.loaded.NearestOf(provider, model))
+		}
 		rl.reporter.ReportAs(*err, err)
 		if e := rl.teller.eventRLocked(Event{Kind: EventUnknownModel, Nearest: nearest}); e != nil {
 			rl.teller.nameRLocked(e, err.Model)

@@ -53,6 +53,13 @@ func TestNearestOfACatalog(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.model, got, tt.want)
 		}
 	}
+	for _, tt := range []struct{ model, want string }{
+		{"claude-next-2025-08-07", "claude-opus-4-5"}, {"x/gpt-5-2025-08-07", "gpt-4o-mini"}, {"", "gpt-4o-mini"}, {strings.Repeat("x", 65), ""},
+	} {
+		if got := Closest(tt.model, slices.Values([]string{"gpt-4o-mini", "claude-opus-4-5", "a*", "*"})); got != tt.want {
+			t.Errorf("closest to %s: %q, want %q", tt.model, got, tt.want)
+		}
+	}
 }
 
 // FuzzDistance holds distance against its definition.

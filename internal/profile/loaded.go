@@ -131,3 +131,15 @@ func (l *Loaded) NoFigure(name, model string, c *catalog.Catalog) string {
 	}
 	return cmp.Or(host, others)
 }
+
+// NearestOf returns the name of a provider's quota that is most like that of a model, and "" where
+// its profile gave none.
+func (l *Loaded) NearestOf(provider, model string) string {
+	return catalog.Closest(model, func(yield func(string) bool) {
+		for name := range l.quotas {
+			if l.quotas[name].Provider == provider && !yield(name) {
+				return
+			}
+		}
+	})
+}
