@@ -31,12 +31,12 @@ func billedCalls() (calls []billedCall) {
 	add := func(model string, hour int, used money.Usage, tier string, micro int64) {
 		calls = append(calls, billedCall{model, hour, used, tier, micro})
 	}
-	// GPT-5.5: from 272,000 tokens of input on, twice the input and half as much again of output.
-	for _, input := range []int64{1000, 100_000, 271_999, 272_000, 300_000} {
+	// GPT-5.5: above 272,000 tokens of input, twice the input and half as much again of output.
+	for _, input := range []int64{1000, 271_999, 272_000, 272_001, 300_000} {
 		for _, tier := range []string{"default", "flex", "priority", "batch"} {
 			in, out := 5*input, int64(30*2000)
 			switch {
-			case input >= 272_000:
+			case input > 272_000:
 				in, out = 2*in, out*3/2
 			case tier == "priority":
 				in, out = in*5/2, out*5/2
@@ -96,9 +96,9 @@ func TestBill(t *testing.T) {
 			money.Rate{ServiceTier: money.Flex, Input: usd(2.5), CachedInput: usd(0.25), Output: usd(15)},
 			money.Rate{ServiceTier: money.Batch, Input: usd(2.5), CachedInput: usd(0.25), Output: usd(15)},
 			money.Rate{ServiceTier: money.Priority, Input: usd(12.5), CachedInput: usd(1.25), Output: usd(75)},
-			money.Rate{Above: 271_999, Input: usd(10), CachedInput: usd(1), Output: usd(45)},
-			money.Rate{Above: 271_999, ServiceTier: money.Flex, Input: usd(5), CachedInput: usd(0.5), Output: usd(22.5)},
-			money.Rate{Above: 271_999, ServiceTier: money.Batch, Input: usd(5), CachedInput: usd(0.5), Output: usd(22.5)},
+			money.Rate{Above: 272_000, Input: usd(10), CachedInput: usd(1), Output: usd(45)},
+			money.Rate{Above: 272_000, ServiceTier: money.Flex, Input: usd(5), CachedInput: usd(0.5), Output: usd(22.5)},
+			money.Rate{Above: 272_000, ServiceTier: money.Batch, Input: usd(5), CachedInput: usd(0.5), Output: usd(22.5)},
 		)},
 		"claude-sonnet-5": {Input: usd(2), CachedInput: usd(0.2), CacheWrite: usd(2.5), CacheWriteHour: usd(4), Output: usd(10)},
 		"claude-haiku-5-5": {Input: usd(0.1), CachedInput: usd(0.01), CacheWrite: usd(0.125), CacheWriteHour: usd(0.2), Output: usd(0.5), Rates: rates(

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -41,13 +42,21 @@ type UnknownModelError struct {
 	// Model is the model as the program called it.
 	Model string
 	// Nearest is the name in Quotas of which it is a version (see Config.MatchVersions), else the
-	// one there or in Config.Aliases that is most like it; empty where none is.
+	// one there or in Config.Aliases that is most like it, else that of NoFigure's profile; empty
+	// where none is.
 	Nearest string
+	// NoFigure is the provider whose profile was loaded and says that no current figure of the
+	// model is known; empty where none says so.
+	NoFigure Provider
 }
 
-// Error names the model and the name nearest to it.
+// Error names the model, the provider that has no current figure of it, and the name nearest to it.
 func (e *UnknownModelError) Error() string {
-	return fmt.Sprintf("no quota for the model %q", e.Model) + nearestHint(e.Nearest)
+	said := fmt.Sprintf("no quota for the model %q", e.Model)
+	if e.NoFigure != "" {
+		said += fmt.Sprintf(": no current figure of the provider %q is known", e.NoFigure)
+	}
+	return said + nearestHint(e.Nearest)
 }
 
 func nearestHint(name string) string {
@@ -83,6 +92,9 @@ func (rl *RateLimiter) meetRLocked(t *engine.Target) (nearest string, unknown bo
 	nearest, report, ok := rl.unknownMet.Meet(model, now, rl.quotaVersion, rl.mostModels(), find)
 	if report {
 		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest}
+		if provider := rl.loaded.NoFigure(t.Counted, model, rl.engine.Catalog); provider != "" {
+			err.NoFigure, err.Nearest = Provider(provider), cmp.Or(nearest, rl.loaded.NearestOf(provider, model))
+		}
 		rl.reporter.ReportAs(*err, err)
 		if e := rl.teller.eventRLocked(Event{Kind: EventUnknownModel, Nearest: nearest}); e != nil {
 			rl.teller.nameRLocked(e, err.Model)

@@ -44,6 +44,29 @@ func ExampleOpenAI_Limits() {
 	// Output: 500 requests, 500000 tokens a minute
 }
 
+// The free models of OpenRouter share the limits of the account, so a pool has them.
+func ExampleOpenRouter_Limits() {
+	// A stand-in for OpenRouter.
+	server := httptest.NewServer(&provider{free: `{"limit": 50, "remaining": 38, "used": 12}`})
+	defer server.Close()
+
+	account := accountlimits.OpenRouter{Key: adminKey, BaseURL: server.URL + "/api"}
+	limits, err := account.Limits(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	rl := new(ratelimit.RateLimiter) // yours, of a constructor
+	rl.SetPool("openrouter", ratelimit.Pool{
+		Models: []string{accountlimits.FreeModels}, Quota: limits[accountlimits.FreeModels],
+	})
+
+	rl.RecordUsage("meta-llama/llama-3.2-3b-instruct:free", 100, 50)
+	rl.RecordUsage("openai/gpt-oss-120b:free", 100, 50)
+	stats := rl.PoolStats("openrouter")
+	fmt.Println(stats.RPD, "of", stats.MaxRPD, "requests of the day,", stats.MaxRPM, "a minute")
+	// Output: 2 of 50 requests of the day, 20 a minute
+}
+
 func ExampleSync() {
 	server := httptest.NewServer(&provider{organization: []string{haiku}})
 	defer server.Close()

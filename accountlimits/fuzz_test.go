@@ -76,3 +76,31 @@ func FuzzOpenAILimits(f *testing.F) {
 		checkParsed(t, reply, found, err)
 	})
 }
+
+func FuzzOpenRouterLimits(f *testing.F) {
+	for _, seed := range []string{
+		``, `null`, `[]`, `{}`, `{"data":null}`, `{"data":[]}`, `{"data":{}}`, `{"data":{"free_model_daily_requests":null}}`,
+		`{"data":{"label":"sk-or-v1-au7...890","limit":100,"rate_limit":{"requests":-1},"free_model_daily_requests":{"limit":50,"remaining":38,"used":12}}}`,
+		`{"data":{"free_model_daily_requests":{"limit":-1}}}`, `{"data":{"free_model_daily_requests":{"limit":1e3}}}`,
+		`{"data":{"free_model_daily_requests":{"limit":"50"}}}`, `{"data":{"free_model_daily_requests":50}}`, `{"data":{"free_model_daily_requests":{"limit":1099511627777}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		found, err := parseOpenRouter(reply)
+		if err != nil {
+			if found != nil || err != errNoKey && err.Error() != "reply: data.free_model_daily_requests.limit "+errNoInteger.Error() {
+				t.Errorf("%q: %v, %v", reply, found, err)
+			}
+			return
+		}
+		var object map[string]any
+		if json.Unmarshal(reply, &object) != nil || object == nil {
+			t.Errorf("%q was read", reply)
+		}
+		q := found[FreeModels]
+		if len(found) > 1 || len(found) == 1 && (q.MaxRPD <= 0 || int64(q.MaxRPD) > maxFigure || q != ratelimit.ModelQuota{MaxRPM: 20, MaxRPD: q.MaxRPD, DayZone: "UTC"}) {
+			t.Errorf("%q: %v", reply, found)
+		}
+	})
+}

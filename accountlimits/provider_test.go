@@ -13,8 +13,8 @@ import (
 // adminKey is the key that no error may hold.
 const adminKey = "sk-admin-0123456789_abcdefghijklmnopqrstu"
 
-// provider answers the requests for limits as Anthropic and OpenAI do. It speaks their formats from
-// their documentation, and refuses what they would refuse.
+// provider answers the requests for limits as Anthropic, OpenAI and OpenRouter do. It speaks their
+// formats from their documentation, and refuses what they would refuse.
 type provider struct {
 	// pageSize is how many entries Anthropic puts on a page; 0 for all.
 	pageSize int
@@ -22,6 +22,8 @@ type provider struct {
 	organization, workspace []string
 	// project is the entries of OpenAI's, as JSON objects without id and object.
 	project []string
+	// free is the free calls of a day at OpenRouter, as JSON.
+	free string
 
 	mu    sync.Mutex
 	asked []string // paths with their queries
@@ -42,6 +44,8 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.serveAnthropic(w, r, p.workspace)
 	case "/v1/organization/projects/proj_1/rate_limits":
 		p.serveOpenAI(w, r)
+	case "/api/v1/key":
+		p.serveOpenRouter(w, r)
 	default:
 		http.Error(w, `{"error":{"message":"no such resource"}}`, http.StatusNotFound)
 	}
@@ -63,6 +67,16 @@ func (p *provider) serveAnthropic(w http.ResponseWriter, r *http.Request, groups
 		next = fmt.Sprintf("%q", "page+/="+strconv.Itoa(end))
 	}
 	fmt.Fprintf(w, `{"data":[%s],"next_page":%s}`, strings.Join(groups[start:end], ","), next)
+}
+
+func (p *provider) serveOpenRouter(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer "+adminKey {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"error":{"code":401,"message":"User not found."}}`)
+		return
+	}
+	fmt.Fprintf(w, `{"data":{"label":"sk-or-v1-au7...890","limit":100,"limit_remaining":74.5,"limit_reset":"monthly","usage":25.5,`+
+		`"is_free_tier":false,"rate_limit":{"requests":-1,"interval":"10s","note":"deprecated"},"free_model_daily_requests":%s}}`, p.free)
 }
 
 func (p *provider) serveOpenAI(w http.ResponseWriter, r *http.Request) {

@@ -43,15 +43,26 @@ func readPages(read func(cursor string) (next string, err error)) error {
 	return errNoEnd
 }
 
-// figure returns a limit of a reply; zero for null and for one that is missing. The error holds
-// nothing of the reply: entry is the index in data.
+// figure returns a limit of a reply, as integer does. The error holds nothing of the reply: entry
+// is the index in data.
 func figure(raw json.RawMessage, entry int, name string) (int, error) {
+	n, err := integer(raw)
+	if err != nil {
+		return 0, fmt.Errorf("reply: data[%d]: %s %w", entry, name, err)
+	}
+	return n, nil
+}
+
+var errNoInteger = fmt.Errorf("is no integer of 0 to %d", maxFigure)
+
+// integer returns a limit; zero for null and for one that is missing.
+func integer(raw json.RawMessage) (int, error) {
 	if raw == nil || string(raw) == "null" {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < 0 || n > maxFigure {
-		return 0, fmt.Errorf("reply: data[%d]: %s is no integer of 0 to %d", entry, name, maxFigure)
+		return 0, errNoInteger
 	}
 	return int(min(n, math.MaxInt)), nil
 }

@@ -22,6 +22,9 @@ func TestReadersShowNoKey(t *testing.T) {
 			accountlimits.Anthropic{AdminKey: key, Workspace: "wrkspc_1", BaseURL: "https://a.example"},
 			&accountlimits.Anthropic{AdminKey: key, Workspace: "wrkspc_1", BaseURL: "https://a.example"},
 		},
+		`accountlimits.OpenRouter{BaseURL:"https://a.example", Key:"(hidden)"}`: {
+			accountlimits.OpenRouter{Key: key, BaseURL: "https://a.example"}, &accountlimits.OpenRouter{Key: key, BaseURL: "https://a.example"},
+		},
 	}
 	for want, both := range tests {
 		for _, of := range both {

@@ -1,15 +1,16 @@
 // Package accountlimits reads the rate limits that providers have set for an account, from their
-// admin APIs, and keeps a limiter by them, so that no program has to repeat figures that change
-// with the account's tier.
+// APIs, and keeps a limiter by them, so that no program has to repeat figures that change with the
+// account's tier.
 //
 //	go accountlimits.Sync(ctx, rl, time.Hour,
 //		accountlimits.OpenAI{AdminKey: openAIAdminKey, Project: "proj_abc"},
 //		accountlimits.Anthropic{AdminKey: anthropicAdminKey})
 //
 // What the program itself says of a model (Config.Quotas, SetQuota) wins over the account's limits;
-// see [ratelimit.RateLimiter]. An admin key is another one than that of the calls to models, and
-// may change more than limits: it goes out in one header, no error holds it, and redirects are
-// never followed.
+// see [ratelimit.RateLimiter]. The admin key that OpenAI and Anthropic want is another one than
+// that of the calls to models, and may change more than limits; OpenRouter takes any key of the
+// account.
+// A key goes out in one header, no error holds it, and redirects are never followed.
 package accountlimits
 
 import (
@@ -29,7 +30,7 @@ type Source interface {
 	Limits(ctx context.Context) (map[string]ratelimit.ModelQuota, error)
 }
 
-// api is an admin API and how to be let in there.
+// api is an API and how to be let in there.
 type api struct {
 	base, provider string // base URLs: the user's, and the one where that is empty
 	header         http.Header

@@ -144,7 +144,7 @@ func readUsage(usage *Usage, name string, v Value) {
 		usage.Set(&usage.Prompt, v)
 	case "completion_tokens", "output_tokens":
 		usage.Set(&usage.Output, v)
-	case "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens":
+	case "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens", "prompt_cache_hit_tokens": // the last at DeepSeek
 		usage.Set(&usage.CacheRead, v)
 	case "prompt_tokens_details.cache_write_tokens", "input_tokens_details.cache_write_tokens":
 		usage.Set(&usage.CacheWrite, v)

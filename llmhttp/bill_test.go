@@ -55,6 +55,9 @@ func TestBillTerms(t *testing.T) {
 		{"one that was asked for and not served", openAI{}, []Value{value("service_tier", "priority")}, []Value{value("service_tier", "default")}, nil, money.Usage{ServiceTier: money.Standard}},
 		{"one that was asked for, of which the answer says nothing", openAI{}, []Value{value("service_tier", "flex")}, nil, nil, money.Usage{ServiceTier: money.Flex}},
 		{"nothing", openAI{}, []Value{value("service_tier", "auto")}, []Value{{Path: []byte("service_tier"), Kind: Null}}, nil, money.Usage{}},
+		{"DeepSeek has a name of its own for what its cache served", openAI{}, nil, []Value{
+			count("usage.prompt_tokens", "100"), count("usage.prompt_cache_hit_tokens", "90"), count("usage.prompt_cache_miss_tokens", "10"),
+		}, nil, money.Usage{Input: 10, CachedInput: 90}},
 		{"Anthropic", anthropic{}, nil, []Value{
 			count("usage.input_tokens", "5"), count("usage.cache_creation_input_tokens", "100"),
 			count("usage.cache_creation.ephemeral_5m_input_tokens", "60"), count("usage.cache_creation.ephemeral_1h_input_tokens", "40"),

@@ -29,7 +29,8 @@ const (
 var (
 	exhaustedCodes = []string{
 		"insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
-		"project_spend_limit_exceeded", "billing_hard_limit_reached", "billing_not_active", // OpenAI
+		"organization_usage_limit_exceeded", "project_spend_limit_exceeded",
+		"billing_hard_limit_reached", "billing_not_active", // OpenAI
 		"enforced_spend_limit_reached", "billing_error", // Anthropic
 	}
 	overloadedCodes = []string{

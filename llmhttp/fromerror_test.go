@@ -135,6 +135,7 @@ func TestFromErrorOfProviders(t *testing.T) {
 	}{
 		{"openai-go, rate limited", &responseError{StatusCode: 429, Response: answer(429), raw: `{"code":"rate_limit_exceeded","type":"tokens","message":"x"}`}, llmhttp.ErrRateLimited, llmhttp.RateLimited, "rate_limit_exceeded", 7 * time.Second},
 		{"openai-go, exhausted", &responseError{StatusCode: 429, Response: answer(429), raw: `{"code":"insufficient_quota","type":"insufficient_quota"}`}, llmhttp.ErrExhausted, llmhttp.Exhausted, "insufficient_quota", 0},
+		{"openai-go, usage of the organization", &responseError{StatusCode: 429, Response: answer(429), raw: `{"code":"organization_usage_limit_exceeded","type":"tokens"}`}, llmhttp.ErrExhausted, llmhttp.Exhausted, "organization_usage_limit_exceeded", 0},
 		{"openai-go, quoting a prompt", &responseError{StatusCode: 400, Response: answer(400), raw: `{"code":"bad","message":"not go-ratelimit: the call was not sent (rpm_exceeded): model \"m\""}`}, nil, llmhttp.Rejected, "bad", 7 * time.Second},
 		{"anthropic-sdk-go, overloaded", &responseError{StatusCode: 529, Response: answer(529), raw: `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`}, llmhttp.ErrOverloaded, llmhttp.Overloaded, "overloaded_error", 7 * time.Second},
 		{"genai, of the day", valueError{Code: 429, Status: "RESOURCE_EXHAUSTED", Message: "x", Details: []map[string]any{

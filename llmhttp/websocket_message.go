@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -211,10 +212,10 @@ var refusingCodes = []string{"rate_limit_exceeded", "rate_limit_error", "usage_l
 // failure returns the body of an error over HTTP with the code of a response that failed; nil if
 // it was not for a limit.
 func (e *socketEvent) failure() (status int, body []byte) {
-	switch e.code {
-	case "rate_limit_exceeded", "insufficient_quota":
+	switch {
+	case e.code == "rate_limit_exceeded", slices.Contains(exhaustedCodes, e.code):
 		status = http.StatusTooManyRequests
-	case "server_is_overloaded":
+	case e.code == "server_is_overloaded":
 		status = http.StatusServiceUnavailable
 	default:
 		return 0, nil

@@ -19,6 +19,9 @@
 //	    Output       completion_tokens, reasoning inside
 //	    The Responses API says input_tokens, input_tokens_details and output_tokens.
 //
+//	DeepSeek: as OpenAI, also with another name
+//	    CachedInput  prompt_cache_hit_tokens
+//
 //	xAI: as OpenAI, but in chat completions reasoning may be beside the completion
 //	    Output       completion_tokens + reasoning_tokens, if total_tokens has room for both
 //
@@ -52,5 +55,6 @@
 //
 // Sounds, images and videos may cost more than text, and are counted as text here: where a model
 // takes them, set the highest price that may apply. Fees that are not for tokens, such as for
-// searches or for the storage of a cache, are not in a Price.
+// searches or for the storage of a cache, are not in a Price. Nor are surcharges for what is no
+// service tier here, such as Anthropic's fast mode: where a program uses it, set its price.
 package money

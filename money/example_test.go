@@ -157,7 +157,7 @@ func ExamplePrice_CostAt() {
 		Rates: money.Rates{
 			{ServiceTier: money.Flex, Input: money.USD(2.50), Output: money.USD(15)},
 			{ServiceTier: money.Priority, Input: money.USD(12.50), Output: money.USD(75)},
-			{Above: 271_999, Input: money.USD(10), Output: money.USD(45)},
+			{Above: 272_000, Input: money.USD(10), Output: money.USD(45)},
 		},
 	}
 	used := money.Usage{Input: 100_000, Output: 10_000}

@@ -23,8 +23,8 @@ var (
 			{ServiceTier: money.Batch, Input: money.USD(2.50), CachedInput: money.USD(0.25), Output: money.USD(15)},
 			{ServiceTier: money.Flex, Input: money.USD(2.50), CachedInput: money.USD(0.25), Output: money.USD(15)},
 			{ServiceTier: money.Priority, Input: money.USD(12.50), CachedInput: money.USD(1.25), Output: money.USD(75)},
-			{Above: 271_999, Input: money.USD(10), CachedInput: money.Dollar, Output: money.USD(45)},
-			{Above: 271_999, ServiceTier: money.Flex, Input: money.USD(5), CachedInput: money.USD(0.50), Output: money.USD(22.50)},
+			{Above: 272_000, Input: money.USD(10), CachedInput: money.Dollar, Output: money.USD(45)},
+			{Above: 272_000, ServiceTier: money.Flex, Input: money.USD(5), CachedInput: money.USD(0.50), Output: money.USD(22.50)},
 		},
 	}
 	haiku55 = money.Price{
@@ -61,9 +61,9 @@ func TestCostAt(t *testing.T) {
 	}{
 		"a large call":                            {gpt55, money.Usage{Input: 300_000, Output: 10_000}, tier(money.Standard), money.USD(3.45)},
 		"a large call of a tier nobody knows":     {gpt55, money.Usage{Input: 300_000, Output: 10_000}, money.Terms{}, money.USD(3.45)},
-		"the last size at the first price":        {gpt55, money.Usage{Input: 271_999}, tier(money.Standard), money.USD(1.359995)},
-		"the first size at the second":            {gpt55, money.Usage{Input: 272_000}, tier(money.Standard), money.USD(2.72)},
-		"cached input makes a call large":         {gpt55, money.Usage{Input: 72_000, CachedInput: 200_000}, tier(money.Standard), money.USD(0.92)},
+		"the last size at the first price":        {gpt55, money.Usage{Input: 272_000}, tier(money.Standard), money.USD(1.36)},
+		"the first size at the second":            {gpt55, money.Usage{Input: 272_001}, tier(money.Standard), money.USD(2.72001)},
+		"cached input makes a call large":         {gpt55, money.Usage{Input: 73_000, CachedInput: 200_000}, tier(money.Standard), money.USD(0.93)},
 		"output does not":                         {gpt55, money.Usage{Input: 1000, Output: 300_000}, tier(money.Standard), money.USD(9.005)},
 		"flex":                                    {gpt55, money.Usage{Input: million / 10, Output: 1000}, tier(money.Flex), money.USD(0.265)},
 		"a large call of flex":                    {gpt55, money.Usage{Input: million}, tier(money.Flex), money.USD(5)},
@@ -100,7 +100,7 @@ func TestCostAt(t *testing.T) {
 	if got := gpt55.MaxCost(million/10, 0); got != money.USD(1.25) {
 		t.Errorf("MaxCost is that of the dearest tier: %v", got)
 	}
-	if got, want := gpt55.MaxCost(272_000, 0), gpt55.CostAt(money.Usage{Input: 271_999}, tier(money.Priority)); got != want {
+	if got, want := gpt55.MaxCost(272_001, 0), gpt55.CostAt(money.Usage{Input: 272_000}, tier(money.Priority)); got != want {
 		t.Errorf("at most %v, but a smaller call of priority costs %v", got, want)
 	}
 }

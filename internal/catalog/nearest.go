@@ -1,18 +1,39 @@
 package catalog
 
-import "iter"
+import (
+	"cmp"
+	"iter"
+)
 
 // maxNearest is the longest name, in bytes, that Nearest compares: as many as a word has bits.
 const maxNearest = 64
 
 // Nearest returns the name that a program means by the name of a model without a quota: the one of
 // which it is a version, else the name of a quota, or an alias of what has one, that is most like
-// it.
+// it, or else like it without its path and its date.
 func (c *Catalog) Nearest(model string, names *Names) string {
 	if name, ok := Match(model, c.IsListed); ok && name != model {
 		return name
 	}
-	return Nearest(model, func(yield func(string) bool) {
+	all := c.named(model, names)
+	return cmp.Or(Nearest(model, all), Nearest(bare(model), all))
+}
+
+// bare returns the shortest name of which a model may be a version: without its path and its date.
+func bare(model string) string {
+	shortest := model
+	Match(model, func(name string) bool {
+		if len(name) < len(shortest) {
+			shortest = name
+		}
+		return false
+	})
+	return shortest
+}
+
+// named yields the names of quotas, and the aliases of what has one, but for that of a model.
+func (c *Catalog) named(model string, names *Names) iter.Seq[string] {
+	return func(yield func(string) bool) {
 		for name := range c.models {
 			if name != model && !yield(name) { // it is there if an alias leads away from it
 				return
@@ -23,7 +44,7 @@ func (c *Catalog) Nearest(model string, names *Names) string {
 				return
 			}
 		}
-	})
+	}
 }
 
 // Nearest returns the name that is most like model, for a hint to a caller who has mistyped it: the
@@ -32,11 +53,20 @@ func (c *Catalog) Nearest(model string, names *Names) string {
 // half of the bytes of model, or than one if that is more, and for a model of more than 64 bytes.
 // Patterns and "*" are no names.
 func Nearest(model string, names iter.Seq[string]) (nearest string) {
+	return nearestOf(model, names, max(len(model)/2, 1))
+}
+
+// Closest is Nearest with any number of changes, for a model without its path and its date.
+func Closest(model string, names iter.Seq[string]) string {
+	return nearestOf(bare(model), names, maxNearest)
+}
+
+func nearestOf(model string, names iter.Seq[string], most int) (nearest string) {
 	if len(model) > maxNearest {
 		return ""
 	}
 	at := placesOf(model)
-	least := max(len(model)/2, 1) + 1
+	least := most + 1
 	for name := range names {
 		if !IsName(name) || max(len(name)-len(model), len(model)-len(name)) > least || len(name) > maxNearest || IsPattern(name) {
 			continue

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 func TestNearest(t *testing.T) {
@@ -30,6 +32,32 @@ func TestNearest(t *testing.T) {
 			if got := Nearest(tt.model, slices.Values(names)); got != tt.want {
 				t.Errorf("Nearest(%q) = %q, want %q", tt.model, got, tt.want)
 			}
+		}
+	}
+}
+
+// A name that is like none is compared without its path and its date.
+func TestNearestOfACatalog(t *testing.T) {
+	c := new(Catalog)
+	for _, name := range []string{"gpt-4o-mini", "claude-opus-4-5", "a*"} {
+		c.SetQuota(name, state.Quota{MaxRPM: 1})
+	}
+	for _, tt := range []struct{ model, want string }{
+		{"gpt-5-mini-2025-08-07", "gpt-4o-mini"},
+		{"projects/p/locations/global/publishers/anthropic/models/claude-opus-4-1@20250805", "claude-opus-4-5"},
+		{"openrouter/gpt-5-mini", "gpt-4o-mini"},
+		{"gpt-4o-mini-2024-07-18", "gpt-4o-mini"},
+		{"quite-another-2025-08-07", ""},
+	} {
+		if got := c.Nearest(tt.model, &Names{}); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.model, got, tt.want)
+		}
+	}
+	for _, tt := range []struct{ model, want string }{
+		{"claude-next-2025-08-07", "claude-opus-4-5"}, {"x/gpt-5-2025-08-07", "gpt-4o-mini"}, {"", "gpt-4o-mini"}, {strings.Repeat("x", 65), ""},
+	} {
+		if got := Closest(tt.model, slices.Values([]string{"gpt-4o-mini", "claude-opus-4-5", "a*", "*"})); got != tt.want {
+			t.Errorf("closest to %s: %q, want %q", tt.model, got, tt.want)
 		}
 	}
 }

@@ -161,14 +161,47 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// renewed is the day of the last renewal.
+var renewed = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+
 // No row but those of the source document was older than FreshFor on the day of the last renewal.
 func TestRowsAreFresh(t *testing.T) {
-	renewed := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
 	set := builtin(t)
 	for _, name := range set.Names() {
 		for _, r := range set.Provider(name).Rows {
 			if age := renewed.Sub(r.ReadOn.Time()); r.Confidence != SourceDocument && age > FreshFor {
 				t.Errorf("%s: %s of the tiers %s was read on %s", name, r.Models, r.Tiers, r.ReadOn)
+			}
+		}
+	}
+}
+
+// Each provider says what it counts, by a page of the last 90 days before the last renewal.
+func TestStatements(t *testing.T) {
+	set := builtin(t)
+	for _, name := range set.Names() {
+		p := set.Provider(name)
+		if len(p.Statements) == 0 || p.NoFigure.Why == "" {
+			t.Errorf("%s does not say what it counts, or which models have no figure", name)
+		}
+		for _, s := range p.Statements {
+			if age := renewed.Sub(s.ReadOn.Time()); age > FreshFor || age < 0 {
+				t.Errorf("%s: %q was read on %s", name, s.Counts, s.ReadOn)
+			}
+		}
+	}
+}
+
+// No model has both a figure and the word that there is none.
+func TestNoFigureOfModelsWithOne(t *testing.T) {
+	set := builtin(t)
+	for _, name := range set.Names() {
+		p := set.Provider(name)
+		for _, r := range p.Rows {
+			for _, model := range r.Models {
+				if r.Confidence != SourceDocument && p.NoFigure.has(strings.ReplaceAll(model, "*", "x")) {
+					t.Errorf("%s: %s has a row, and no figure", name, model)
+				}
 			}
 		}
 	}

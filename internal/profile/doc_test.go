@@ -48,9 +48,10 @@ func TestDoc(t *testing.T) {
 	}
 }
 
-// tables returns a section for each provider.
+// tables returns the table of all providers, and a section for each.
 func tables(set *Set, prices Prices) string {
 	var b strings.Builder
+	statementTable(&b, set)
 	for _, name := range set.Names() {
 		p := set.Provider(name)
 		fmt.Fprintf(&b, "\n## %s\n\n", name)
@@ -63,6 +64,9 @@ func tables(set *Set, prices Prices) string {
 		fmt.Fprintf(&b, "- [Page of the provider](%s)\n", p.Source)
 		if list := prices[name]; list != nil {
 			fmt.Fprintf(&b, "- [Built-in prices](../internal/profile/prices/%s.json): %s\n", name, pricesOf(list))
+		}
+		if p.NoFigure.Why != "" {
+			fmt.Fprintf(&b, "- No current figure: %s. %s\n", noFigureList(p), p.NoFigure.Why)
 		}
 		if p.Note != "" {
 			fmt.Fprintf(&b, "\n%s\n", p.Note)
@@ -77,6 +81,30 @@ func tables(set *Set, prices Prices) string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// statementTable has what each provider counts, and what of that no quota can express.
+func statementTable(b *strings.Builder, set *Set) {
+	b.WriteString("\n## What providers count, and what a quota cannot express\n\n")
+	b.WriteString("| Provider | It counts | What we cannot express | Source | Read on |\n| --- | --- | --- | --- | --- |\n")
+	for _, name := range set.Names() {
+		for _, s := range set.Provider(name).Statements {
+			fmt.Fprintf(b, "| [%s](#%s) | %s | %s | [page](%s) | %s |\n", name, name, s.Counts, cmp.Or(s.Beyond, "nothing of it"), s.Source, s.ReadOn)
+		}
+	}
+}
+
+func noFigureList(p *Provider) string {
+	names := make([]string, len(p.NoFigure.Models))
+	for i, name := range p.NoFigure.Models {
+		switch names[i] = "`" + name + "`"; {
+		case name == "*" && len(p.Rows) == 0:
+			names[i] = "any model"
+		case name == "*":
+			names[i] = "any other model"
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // pricesOf says how many prices there are, and when they were read.

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -107,4 +108,38 @@ func (l *Loaded) ProviderOf(name string, c *catalog.Catalog) string {
 		}
 	}
 	return known.First(known.Base(name), nil)
+}
+
+// NoFigure returns which of the loaded profiles says that no current figure is known of a model,
+// which is counted under a name; "" for none. One that names the model comes first, and of these
+// one of whoever makes models. One that says so of all others counts where it is alone, or that of
+// ProviderOf.
+func (l *Loaded) NoFigure(name, model string, c *catalog.Catalog) string {
+	host, others := "", ""
+	for _, loaded := range l.providers {
+		p := Builtin().Provider(loaded)
+		switch {
+		case p == nil:
+		case p.NoFigure.has(model) || p.NoFigure.has(name):
+			if !slices.Contains(hosts, loaded) {
+				return loaded
+			}
+			host = cmp.Or(host, loaded)
+		case slices.Contains(p.NoFigure.Models, "*") && (len(l.providers) == 1 || l.ProviderOf(name, c) == loaded):
+			others = loaded
+		}
+	}
+	return cmp.Or(host, others)
+}
+
+// NearestOf returns the name of a provider's quota that is most like that of a model, and "" where
+// its profile gave none.
+func (l *Loaded) NearestOf(provider, model string) string {
+	return catalog.Closest(model, func(yield func(string) bool) {
+		for name := range l.quotas {
+			if l.quotas[name].Provider == provider && !yield(name) {
+				return
+			}
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -53,5 +54,33 @@ func TestGiven(t *testing.T) {
 	c.SetQuota("m", state.Quota{MaxRPM: 6})
 	if _, ok := l.Behind("m", c); ok {
 		t.Error("the quota of the profile is not there any more")
+	}
+}
+
+// Who says that a model has no figure: a provider that names it, those that make models first; one
+// that says so of all others alone, or for a model that is its own.
+func TestNoFigure(t *testing.T) {
+	c := new(catalog.Catalog)
+	for _, tt := range []struct{ loaded, name, model, want string }{
+		{"", "gpt-4.1", "gpt-4.1", ""},
+		{"acme", "gpt-4.1", "gpt-4.1", ""},
+		{"openai", "gpt-4.1", "gpt-4.1", "openai"},
+		{"openai", "gpt-6-luna", "gpt-6-luna", ""},
+		{"openai", "mine", "gpt-4.1", "openai"},
+		{"openai", "gpt-4.1", "mine", "openai"},
+		{"openrouter openai", "openai/gpt-4.1", "openai/gpt-4.1", "openai"},
+		{"openrouter bedrock", "a/b", "a/b", "openrouter"},
+		{"azure", "mine", "mine", "azure"},
+		{"azure openai", "mine", "mine", ""},
+		{"azure openai", "azure/mine", "azure/mine", "azure"},
+		{"local", "mine", "mine", "local"},
+	} {
+		var l Loaded
+		for provider := range strings.FieldsSeq(tt.loaded) {
+			l.Add(provider)
+		}
+		if got := l.NoFigure(tt.name, tt.model, c); got != tt.want {
+			t.Errorf("with %q, %s as %s: %q, want %q", tt.loaded, tt.model, tt.name, got, tt.want)
+		}
 	}
 }

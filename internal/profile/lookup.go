@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 )
 
 // Set is all profiles. It never changes, and is safe for concurrent use.
@@ -221,4 +223,13 @@ func Words(rules []Rule) []string {
 		words[i] = string(rule)
 	}
 	return words
+}
+
+// has reports whether no current figure is known of a model: by its name, by one that it is a
+// version of, or by a pattern other than "*".
+func (n *NoFigure) has(model string) bool {
+	_, ok := catalog.Match(model, func(name string) bool {
+		return slices.ContainsFunc(n.Models, func(pattern string) bool { return pattern != "*" && catalog.Covers(pattern, name) })
+	})
+	return ok
 }

@@ -4,7 +4,6 @@ package profile
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -186,98 +185,6 @@ func TestRealNames(t *testing.T) {
 		if got := resolve(tt.model, quotas); got != tt.want {
 			t.Errorf("%s, with %s: %q, want %q", tt.model, tt.profiles, got, tt.want)
 		}
-	}
-}
-
-// noFigure is what a name gets of which the provider's note says that there is no current figure.
-const noFigure = "no current figure"
-
-// honest reports whether the note of a provider says that a model has no current figure: by a
-// pattern in it, or by saying so of any model.
-func honest(p *Provider, model string) bool {
-	_, said, found := strings.Cut(p.Note, "No current figure: ")
-	if !found || strings.HasPrefix(said, "any ") {
-		return found
-	}
-	var patterns []string
-	for i, part := range strings.Split(said, "`") {
-		if i%2 == 1 {
-			patterns = append(patterns, part)
-		}
-	}
-	index := catalog.NewPatternIndex(slices.Values(patterns))
-	_, ok := index.Longest(model)
-	return ok || slices.Contains(patterns, model)
-}
-
-// Names that people use, under which their provider's profile has a quota, or else says that no
-// current figure is known.
-func TestNamesPeopleUse(t *testing.T) {
-	set := builtin(t)
-	for _, tt := range []struct{ provider, model, want string }{
-		{"openai", "gpt-6-luna", "gpt-6-luna"},
-		{"openai", "gpt-6.1-sol", "gpt-6.1-sol"},
-		{"openai", "gpt-5.5", "gpt-5.5"},
-		{"openai", "gpt-5.1", noFigure},
-		{"openai", "gpt-5", noFigure},
-		{"openai", "gpt-5-mini-2025-08-07", noFigure},
-		{"openai", "gpt-4.1", noFigure},
-		{"openai", "gpt-4o", "gpt-4o"},
-		{"openai", "gpt-4o-mini-2024-07-18", "gpt-4o-mini"},
-		{"openai", "o3", noFigure},
-		{"openai", "o4-mini", noFigure},
-		{"anthropic", "claude-opus-5-5", "claude-opus-5-5"},
-		{"anthropic", "claude-sonnet-5-5", "claude-sonnet-5-5"},
-		{"anthropic", "claude-haiku-5-5", "claude-haiku-5-5"},
-		{"anthropic", "claude-sonnet-4-5-20250929", "claude-sonnet-4-5"},
-		{"anthropic", "claude-opus-4-1-20250805", noFigure},
-		{"anthropic", "claude-3-5-sonnet-20241022", noFigure},
-		{"anthropic", "claude-3-5-haiku-latest", "claude-3-5-haiku"},
-		{"gemini", "gemini-2.5-pro", "gemini-2.5-pro"}, // as the source document has it
-		{"gemini", "gemini-2.5-flash", noFigure},
-		{"gemini", "gemini-3.8-flash", noFigure},
-		{"gemini", "gemini-3.1-pro-preview", noFigure},
-		{"groq", "llama-3.3-70b-versatile", noFigure},
-		{"groq", "llama-3.1-8b-instant", noFigure},
-		{"groq/free", "openai/gpt-oss-120b", "openai/gpt-oss-120b"},
-		{"mistral", "mistral-large-latest", noFigure},
-		{"mistral", "codestral-2508", noFigure},
-		{"xai", "grok-4", noFigure},
-		{"xai", "grok-4.7", "grok-4.7"},
-		{"deepseek", "deepseek-chat", noFigure},
-		{"deepseek", "deepseek-reasoner", noFigure},
-		{"deepseek", "deepseek-flash", "deepseek-flash"},
-		{"azure", "gpt-4.1", noFigure},
-		{"azure", "prod-gpt-5.4-eastus2", noFigure},
-		{"bedrock", "us.anthropic.claude-opus-4-5-20251101-v1:0", "us.anthropic.claude-opus-4-5"},
-		{"bedrock", "eu.anthropic.claude-sonnet-4-6", "eu.anthropic.claude-sonnet-4-6"},
-		{"bedrock", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "global.anthropic.claude-haiku-4-5"},
-		{"bedrock", "amazon.nova-pro-v1:0", noFigure},
-		{"vertex", "publishers/google/models/gemini-2.5-flash", "publishers/google/models/gemini-*-flash"},
-		{"vertex", "projects/p/locations/global/publishers/google/models/gemini-3.1-pro-preview", "projects/*/publishers/google/models/gemini-*-pro-preview"},
-		{"vertex", "publishers/anthropic/models/claude-haiku-4-5@20251001", "publishers/anthropic/models/claude-haiku-4-5"},
-		{"cerebras", "gpt-oss-120b", "gpt-oss-120b"},
-		{"cerebras", "llama-3.3-70b", noFigure},
-		{"openrouter", "meta-llama/llama-3.2-3b-instruct:free", "*:free"},
-		{"openrouter", "anthropic/claude-opus-4.5", noFigure},
-		{"local", "llama3.1:8b-instruct-q4_K_M", noFigure},
-	} {
-		name, tier, at := strings.Cut(tt.provider, "/")
-		p := set.Provider(name)
-		quotas := p.Defaults()
-		if at {
-			quotas = p.Models(tier)
-		}
-		got := resolve(tt.model, quotas)
-		if got == "" && honest(p, tt.model) {
-			got = noFigure
-		}
-		if got != tt.want {
-			t.Errorf("%s of %s: %q, want %q", tt.model, tt.provider, got, tt.want)
-		}
-	}
-	if honest(set.Provider("openai"), "gpt-6-luna") || honest(set.Provider("anthropic"), "claude-opus-5") {
-		t.Error("a model with current figures is said to have none")
 	}
 }
 

@@ -90,6 +90,12 @@ func TestParseRefuses(t *testing.T) {
 		{"a name of the source document at the lowest earlier tier", `["a-0"]`, `["a-2"]`, "rows[0] and rows[2]"},
 		{"another name than the file's", `"provider": "acme"`, `"provider": "amce"`, `"amce"`},
 		{"text after the object", "\t]\n}", "\t]\n} {}", "more after"},
+		{"models without a figure, and no why", `"counting": ["input only"]`, `"counting": ["input only"], "no_figure": {"models": ["b"]}`, "no_figure: models and why"},
+		{"a why, and no models", `"counting": ["input only"]`, `"counting": ["input only"], "no_figure": {"why": "b"}`, "no_figure: models and why"},
+		{"a model without a figure twice", `"counting": ["input only"]`, `"counting": ["input only"], "no_figure": {"models": ["b", "*", "b"], "why": "c"}`, `no_figure: models: "b" comes twice`},
+		{"a statement of nothing", `"counting": ["input only"]`, `"counting": ["input only"], "statements": [{"source": "https://acme.example", "read_on": "2026-10-04"}]`, "statements[0]: counts is empty"},
+		{"a statement without a day", `"counting": ["input only"]`, `"counting": ["input only"], "statements": [{"source": "https://acme.example", "counts": "a"}]`, "statements[0]: read_on"},
+		{"a statement without a source", `"counting": ["input only"]`, `"counting": ["input only"], "statements": [{"counts": "a", "read_on": "2026-10-04"}]`, "statements[0]: source"},
 		{"half a file", "\t]\n}", "\t]", "EOF"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

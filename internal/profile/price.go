@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type PriceList struct {
 	Provider string     `json:"provider"`
 	Source   string     `json:"source"`
 	ReadOn   Day        `json:"read_on"`
+	Licence  string     `json:"licence"` // of the source
 	Rows     []PriceRow `json:"rows"`
 
 	names map[string]*PriceRow // and patterns
@@ -148,7 +150,8 @@ type foundPrices struct {
 const mostFound = 1000
 
 // PriceOf returns what is charged for a model, which is counted under a name, by the provider of
-// ProviderOf; nil where that is not known. first says that it was looked for, and not remembered.
+// ProviderOf, else by the first that was loaded and has a price; nil where none is known. first
+// says that it was looked for, and not remembered.
 func (l *Loaded) PriceOf(name, model string, c *catalog.Catalog) (row *PriceRow, first bool) {
 	f := &l.prices
 	f.mu.Lock()
@@ -160,9 +163,10 @@ func (l *Loaded) PriceOf(name, model string, c *catalog.Catalog) (row *PriceRow,
 	if known {
 		return row, false
 	}
-	provider := l.ProviderOf(name, c)
-	if row = BuiltinPrices().Find(provider, model); row == nil {
-		row = BuiltinPrices().Find(provider, name)
+	for _, provider := range append([]string{l.ProviderOf(name, c)}, l.providers...) {
+		if row = cmp.Or(BuiltinPrices().Find(provider, model), BuiltinPrices().Find(provider, name)); row != nil {
+			break
+		}
 	}
 	if f.rows == nil {
 		f.rows = make(map[string]*PriceRow)

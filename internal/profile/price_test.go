@@ -29,6 +29,9 @@ func TestPriceData(t *testing.T) {
 		if builtin(t).Provider(name) == nil {
 			t.Errorf("%s has prices and no profile", name)
 		}
+		if !strings.HasPrefix(list.Licence, "MIT") {
+			t.Errorf("%s: the licence is %q", name, list.Licence)
+		}
 		for _, r := range list.Rows {
 			if day := r.ReadOn.Time(); day.After(time.Now()) || day.Before(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)) {
 				t.Errorf("%s: %s were read on %s", name, r.Models, r.ReadOn)
@@ -53,13 +56,17 @@ func TestFindPrice(t *testing.T) {
 		want            money.Amount // by the provider's page; -1 for no price
 	}{
 		{"openai", "gpt-5.5", money.Usage{Input: 300_000, Output: 10_000}, money.USD(3.45)},
-		{"openai", "gpt-5.5-2026-04-23", money.Usage{Input: 271_999}, money.USD(1.359995)},
-		{"", "gpt-5.5", money.Usage{Input: 272_000}, money.USD(2.72)},
+		{"openai", "gpt-5.5-2026-04-23", money.Usage{Input: 272_000}, money.USD(1.36)},
+		{"", "gpt-5.5", money.Usage{Input: 272_001}, money.USD(2.72001)},
+		{"", "gpt-5.6-sol", money.Usage{Input: 272_000, Output: 1000}, money.USD(1.108)},
+		{"", "gpt-6-astra", money.Usage{Input: 272_000, Output: 1000}, money.USD(2.77)},
 		{"", "openai/gpt-5.5", money.Usage{Input: 100_000}, money.USD(0.5)},
 		{"openai", "gpt-4.1", money.Usage{Input: 1_000_000}, money.USD(2)},
 		{"", "claude-sonnet-4-5-20250929", money.Usage{CacheWriteHour: 100_000}, money.USD(0.6)},
 		{"anthropic", "claude-opus-4-1-20250805", money.Usage{CachedInput: 1_000_000}, money.USD(1.5)},
 		{"gemini", "gemini-2.5-pro", money.Usage{Input: 200_001}, 500_003},
+		{"xai", "grok-4.7", money.Usage{Input: 199_999}, 399_998},
+		{"xai", "grok-4.7", money.Usage{Input: 200_000, Output: 1000}, money.USD(0.812)},
 		{"openai", "claude-opus-4-1", money.Usage{}, -1},
 		{"azure", "my-deployment", money.Usage{}, -1},
 		{"local", "llama3", money.Usage{}, -1},
@@ -133,6 +140,30 @@ func TestPriceOfLoaded(t *testing.T) {
 	}
 	if n := len(l.prices.rows); n > mostFound+1 {
 		t.Errorf("%d prices are remembered", n)
+	}
+}
+
+// A model that no profile has a row of has the price of a provider that was loaded, whatever stands
+// in front of its name.
+func TestPriceOfLoadedProviders(t *testing.T) {
+	c := new(catalog.Catalog)
+	for _, tt := range []struct{ loaded, model, want string }{
+		{"groq", "llama-3.3-70b-versatile", "groq"},
+		{"openai groq", "llama-3.3-70b-versatile", "groq"},
+		{"cerebras", "llama-3.3-70b", "cerebras"},
+		{"openrouter", "anthropic/claude-opus-4.5", "openrouter"},
+		{"openai", "llama-3.3-70b-versatile", ""},
+		{"groq", "gpt-4.1", "openai"},
+		{"", "llama-3.3-70b-versatile", ""},
+	} {
+		var l Loaded
+		for provider := range strings.FieldsSeq(tt.loaded) {
+			l.Add(provider)
+		}
+		row, _ := l.PriceOf(tt.model, tt.model, c)
+		if row == nil && tt.want != "" || row != nil && row.Provider != tt.want {
+			t.Errorf("with %q: %s has %+v, want a price of %q", tt.loaded, tt.model, row, tt.want)
+		}
 	}
 }
 

@@ -24,6 +24,24 @@ type Provider struct {
 	Counting []Rule `json:"counting"`
 	Rows     []Row  `json:"rows"`
 	Pools    []Row  `json:"pools"` // what models share, for programs that ask for it; Group is its name
+
+	NoFigure   NoFigure    `json:"no_figure"`
+	Statements []Statement `json:"statements"` // for docs/providers.md
+}
+
+// NoFigure is the models of which no current figure is known, and why. None means that nothing is
+// said of models without a row.
+type NoFigure struct {
+	Models []string `json:"models"` // names and patterns; "*" is every model without a row
+	Why    string   `json:"why"`    // for docs/providers.md
+}
+
+// Statement is what a provider says that it counts, and what of that no quota can express.
+type Statement struct {
+	Counts string `json:"counts"`
+	Beyond string `json:"beyond"` // empty where a quota expresses all of it
+	Source string `json:"source"`
+	ReadOn Day    `json:"read_on"`
 }
 
 // Tier is what a provider calls a kind of account.

@@ -50,7 +50,50 @@ func (p *Provider) validate() error {
 			return fmt.Errorf("pools[%d]: group is empty, or confidence %q", i, SourceDocument)
 		}
 	}
+	if err := p.NoFigure.validate(); err != nil {
+		return fmt.Errorf("no_figure: %w", err)
+	}
+	for i := range p.Statements {
+		if err := p.Statements[i].validate(); err != nil {
+			return fmt.Errorf("statements[%d]: %w", i, err)
+		}
+	}
 	return p.checkOverlaps()
+}
+
+func (n *NoFigure) validate() error {
+	if (n.Why == "") != (len(n.Models) == 0) {
+		return errors.New("models and why go together")
+	}
+	for i, name := range n.Models {
+		if name != "*" {
+			if err := checkModel(n.Models[:i], name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Statement) validate() error {
+	switch {
+	case s.Counts == "":
+		return errors.New("counts is empty")
+	case s.ReadOn == (Day{}):
+		return errors.New("read_on is missing")
+	}
+	return checkURL(s.Source)
+}
+
+// checkModel returns an error for what is no name and no pattern, or comes a second time.
+func checkModel(before []string, name string) error {
+	if !catalog.IsName(name) || strings.ContainsFunc(name, notInName) || strings.Contains(name, "**") {
+		return fmt.Errorf("models: %q is no name and no pattern", name)
+	}
+	if slices.Contains(before, name) {
+		return fmt.Errorf("models: %q comes twice", name)
+	}
+	return nil
 }
 
 func (p *Provider) checkRow(r *Row) error {
@@ -58,11 +101,8 @@ func (p *Provider) checkRow(r *Row) error {
 		return errors.New("models is empty")
 	}
 	for i, name := range r.Models {
-		if !catalog.IsName(name) || strings.ContainsFunc(name, notInName) || strings.Contains(name, "**") {
-			return fmt.Errorf("models: %q is no name and no pattern", name)
-		}
-		if slices.Contains(r.Models[:i], name) {
-			return fmt.Errorf("models: %q comes twice", name)
+		if err := checkModel(r.Models[:i], name); err != nil {
+			return err
 		}
 	}
 	for _, limit := range []int{

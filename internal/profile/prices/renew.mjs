@@ -47,13 +47,17 @@ function patterns(match) {
 
 const dollars = (price) => "$" + (Math.ceil(price * 1e6 - 1e-6) / 1e6).toFixed(6).replace(/(\.\d\d)(\d*?)0+$/, "$1$2")
 
+// OpenAI's pages say that more than 272K tokens cost more, and some entries of the package that 272K do:
+// https://github.com/pydantic/genai-prices/issues/711.
+const sizes = { openai: { 271999: 272000 } }
+
 // ratesOf returns the prices that an entry of the package says, and those above a size.
-function ratesOf(prices, terms) {
+function ratesOf(prices, terms, provider) {
   const starts = [...new Set(Object.keys(kinds).flatMap((kind) => (prices[kind]?.tiers ?? []).map((tier) => tier.start)))].sort((a, b) => a - b)
   const at = (price, start) =>
     price?.tiers ? price.tiers.filter((tier) => tier.start <= start).reduce((_, tier) => tier.price, price.base) : price
   return [-1, ...starts].map((start) => {
-    const rate = { ...(start >= 0 ? { above: start } : {}), ...terms }
+    const rate = { ...(start >= 0 ? { above: sizes[provider]?.[start] ?? start } : {}), ...terms }
     for (const [kind, field] of Object.entries(kinds)) {
       const price = at(prices[kind], start)
       if (price) rate[field] = dollars(price)
@@ -62,7 +66,7 @@ function ratesOf(prices, terms) {
   })
 }
 
-function priceOf(model) {
+function priceOf(model, provider) {
   let entries = Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }]
   const begun = entries.filter((one) => one.constraint?.type !== "start_date" || one.constraint.start_date <= day)
   const last = begun.findLastIndex((one) => one.constraint?.type !== "time_of_date")
@@ -70,8 +74,8 @@ function priceOf(model) {
   const base = begun[last].prices
   if (!("input_mtok" in base) && !("output_mtok" in base)) return null
   const minute = (text) => text.slice(0, 5)
-  const [plain, ...rates] = ratesOf(base, {}).concat(
-    ...hours.map((one) => ratesOf(one.prices, { from: minute(one.constraint.start_time), until: minute(one.constraint.end_time) })))
+  const [plain, ...rates] = ratesOf(base, {}, provider).concat(
+    ...hours.map((one) => ratesOf(one.prices, { from: minute(one.constraint.start_time), until: minute(one.constraint.end_time) }, provider)))
   return rates.length ? { ...plain, rates } : plain
 }
 
@@ -82,7 +86,7 @@ for (const [id, provider] of Object.entries(providers)) {
   const from = genai.findProvider({ providerId: id })
   const rows = []
   for (const model of from.models) {
-    const price = priceOf(model)
+    const price = priceOf(model, provider)
     const models = [...new Set(patterns(model.match) ?? [model.id])].filter((one) => !taken.has(one))
     if (patterns(model.match) === null) console.log(`${provider}: only the name itself of ${model.id}: ${JSON.stringify(model.match)}`)
     if (!price) console.log(`${provider}: no price for tokens: ${model.id}`)
@@ -90,5 +94,5 @@ for (const [id, provider] of Object.entries(providers)) {
     if (price && models.length) rows.push({ models, price })
   }
   const text = (row) => "\t\t" + JSON.stringify(row)
-  fs.writeFileSync(file, `{\n\t"provider": ${JSON.stringify(provider)},\n\t"source": ${JSON.stringify(`${name} ${version}, which names ${(from.pricing_urls ?? []).join(" and ")}`)},\n\t"read_on": "${day}",\n\t"rows": [\n${[...read, ...rows].map(text).join(",\n")}\n\t]\n}\n`)
+  fs.writeFileSync(file, `{\n\t"provider": ${JSON.stringify(provider)},\n\t"source": ${JSON.stringify(`${name} ${version}, which names ${(from.pricing_urls ?? []).join(" and ")}`)},\n\t"read_on": "${day}",\n\t"licence": "MIT, see LICENSE",\n\t"rows": [\n${[...read, ...rows].map(text).join(",\n")}\n\t]\n}\n`)
 }
