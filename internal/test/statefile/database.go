@@ -107,6 +107,7 @@ CREATE TABLE cooldown_causes (model TEXT PRIMARY KEY, until INTEGER NOT NULL, ca
 CREATE TABLE origins (model TEXT PRIMARY KEY, said TEXT NOT NULL);
 CREATE TABLE answers (model TEXT PRIMARY KEY, learned TEXT NOT NULL);
 CREATE TABLE quota_budgets (model TEXT PRIMARY KEY, max_spend_per_day INTEGER NOT NULL DEFAULT 0, max_spend_per_month INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE quota_windows (model TEXT PRIMARY KEY, max_spend_per_ten_minutes INTEGER NOT NULL DEFAULT 0, max_tokens_per_month INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE spend (model TEXT PRIMARY KEY, spent TEXT NOT NULL);
 CREATE TABLE quota_bounds (model TEXT PRIMARY KEY, adaptive_floor_rpm INTEGER NOT NULL DEFAULT 0, adaptive_ceiling_rpm INTEGER NOT NULL DEFAULT 0,
 	adaptive_floor_in_flight INTEGER NOT NULL DEFAULT 0, adaptive_ceiling_in_flight INTEGER NOT NULL DEFAULT 0);
