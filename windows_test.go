@@ -400,3 +400,25 @@ func TestWindowsOutlastTheProgram(t *testing.T) {
 		})
 	}
 }
+
+// A call that arrives after Reset gives nothing back of the tokens that came since.
+func TestTokensPerMonthAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := budget(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTokensPerMonth: 1000}}})
+		old, _ := rl.Reserve("m", 50, 0)
+		time.Sleep(time.Second)
+		rl.Reset("m")
+		time.Sleep(time.Second)
+		old.Arrived(time.Now())
+		rl.RecordUsage("m", 100, 0)
+		old.Commit(40, 0)
+		if s := rl.Stats("m"); s.TokensMonth != 100 {
+			t.Errorf("%+v", s)
+		}
+		r, _ := rl.Reserve("m", 70, 0)
+		r.Cancel()
+		if s := rl.Stats("m"); s.TokensMonth != 100 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

@@ -188,7 +188,7 @@ func (a *Account) IsIdle(now Now, span int64) bool {
 }
 
 // Forget forgets all charges. Calls in flight stay in flight, and those that wait go on waiting.
-func (a *Account) Forget() {
+func (a *Account) Forget(now Now) {
 	a.Meter.forget()
 	a.Day.serial++
 	a.days = a.Day.serial
@@ -198,7 +198,7 @@ func (a *Account) Forget() {
 	}
 	a.shown = false
 	for _, x := range a.Extras {
-		x.Forget()
+		x.Forget(a.InFlight > 0, now)
 	}
 }
 

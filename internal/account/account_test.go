@@ -97,7 +97,7 @@ func TestForgottenCall(t *testing.T) {
 	var c clock
 	a := account.New("m")
 	soon, late := charge(a, count(10, 0), c.at(0)), charge(a, count(10, 0), c.at(0))
-	a.Forget()
+	a.Forget(c.at(0))
 	want(t, a, c.at(0), 0, 0, 0, 0)
 	if a.InFlight != 2 {
 		t.Errorf("%d calls in flight, want 2", a.InFlight)
@@ -136,7 +136,7 @@ func TestArrivalInAnotherDay(t *testing.T) {
 	commit(r1, a, count(100, 0), now)
 	r2.Arrive(c.at(48*time.Hour-5*time.Second).Instant, now, span)
 	want(t, a, now, 1, 100, 0, 90)
-	a.Forget() // nor one that was forgotten
+	a.Forget(c.at(0)) // nor one that was forgotten
 	later := c.at(49 * time.Hour)
 	a.Refresh(later, span)
 	r2.Arrive(c.at(47*time.Hour+59*time.Minute+59*time.Second).Instant, later, span)

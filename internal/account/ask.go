@@ -128,8 +128,8 @@ type Extra interface {
 	// Lasts returns how long something counts for which the account has to keep its usage, and so
 	// its place, if nothing is charged or given back meanwhile; 0 for nothing.
 	Lasts(now Now) int64
-	// Forget follows Account.Forget.
-	Forget()
+	// Forget follows Account.Forget; open is whether calls are.
+	Forget(open bool, now Now)
 	// AppendImage appends the whole state of the limit: see rares.
 	AppendImage(to []byte) []byte
 }

@@ -130,7 +130,7 @@ func (f *Found) MayPass(h Hope, now Now) bool {
 func (f *Found) Lasts(Now) int64 { return 0 }
 
 // Forget forgets the requests of the search.
-func (f *Found) Forget() {
+func (f *Found) Forget(bool, Now) {
 	if f.limits != nil {
 		f.limits.Forget()
 	}

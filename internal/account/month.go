@@ -75,8 +75,13 @@ func (m *Month) Lasts(now Now) int64 {
 	return 0
 }
 
-// Forget forgets what was used.
-func (m *Month) Forget() { m.used.Spent = 0 }
+// Forget forgets what was used. Calls that are open give nothing back then.
+func (m *Month) Forget(open bool, now Now) {
+	if open && m.used.Spent != 0 {
+		m.since = now.Wall
+	}
+	m.used.Spent = 0
+}
 
 // Period returns the tokens as stores have them; zero for none.
 func (m *Month) Period() state.Period[int64] {
@@ -84,13 +89,6 @@ func (m *Month) Period() state.Period[int64] {
 		return state.Period[int64]{}
 	}
 	return m.used
-}
-
-// Restore takes back what Forget forgot.
-func (m *Month) Restore(used state.Period[int64]) {
-	if m != nil {
-		m.used = used
-	}
 }
 
 // load makes the tokens of the month those of a file, and adds what was used since.

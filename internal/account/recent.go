@@ -137,7 +137,7 @@ func (w *Recent) Lasts(now Now) int64 {
 }
 
 // Forget does nothing: what was spent counts until its ten minutes end.
-func (w *Recent) Forget() {}
+func (w *Recent) Forget(bool, Now) {}
 
 // payments returns what was spent as stores have it.
 func (w *Recent) payments(now Now) state.Payments {

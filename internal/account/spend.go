@@ -119,7 +119,7 @@ func (s *Spend) MayPass(h Hope, now Now) bool {
 func (s *Spend) Lasts(Now) int64 { return 0 }
 
 // Forget does nothing: what was spent counts until its day and its month end.
-func (s *Spend) Forget() {}
+func (s *Spend) Forget(bool, Now) {}
 
 // Settle brings periods that lie in the future, because the wall clock was set back, to the
 // present: what was spent counts to those that begin now.

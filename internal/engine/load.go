@@ -29,10 +29,15 @@ func (e *Engine) Change(say func(*catalog.Catalog) []catalog.Change, now account
 // file has no usage of it, its usage.
 func (e *Engine) Unload(a *account.Account, hasUsage bool, now account.Now) {
 	a.Report(nil)
+	var month account.Month
+	if a.Month != nil {
+		month = *a.Month
+	}
 	if !hasUsage {
-		used := a.Month.Period() // LoadSpendOver compares it with the file
 		e.hide(a, false)
-		a.Month.Restore(used)
+	}
+	if a.Month != nil { // LoadSpendOver compares it with the file
+		*a.Month = month
 	}
 	e.drop(a, now)
 }

@@ -92,7 +92,7 @@ func (e *Engine) show(a *account.Account, now account.Now) {
 	}
 	if !e.isListed(a.Name) {
 		if state.IsPool(a.Name) || !e.makePlace(now) {
-			a.Forget()
+			a.Forget(now)
 			return
 		}
 		e.places.use(a)

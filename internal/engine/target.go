@@ -172,7 +172,7 @@ func (e *Engine) hide(a *account.Account, evicted bool) {
 	}
 	e.places.remove(a)
 	a.Refresh(e.last, e.span) // a day that is over has ended, whatever is forgotten
-	a.Forget()
+	a.Forget(e.last)
 	e.observer.Hidden(a, evicted)
 }
 
