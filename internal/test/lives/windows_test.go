@@ -36,7 +36,7 @@ func (a *account) follow(now time.Time) {
 		a.pays, a.paysSince, a.paid = pays, since, nil
 	}
 	if counts := a.quota.MaxTokensPerMonth != 0; counts != a.counts {
-		a.counts, a.monthCountsSince, a.monthEnd = counts, since, time.Time{}
+		a.counts, a.monthCountsSince, a.monthEnd, a.monthTokens = counts, since, time.Time{}, 0
 	}
 }
 
