@@ -77,7 +77,7 @@ func (m *Month) Lasts(now Now) int64 {
 
 // Forget forgets what was used. Calls that are open give nothing back then.
 func (m *Month) Forget(open bool, now Now) {
-	if open && m.used.Spent != 0 {
+	if open && m.used.At(now.Wall) != 0 {
 		m.since = now.Wall
 	}
 	m.used.Spent = 0

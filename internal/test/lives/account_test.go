@@ -210,7 +210,7 @@ func (a *account) forget(now time.Time) {
 	a.roll(now)
 	a.charges, a.day, a.others = nil, nil, [dimensions]report{}
 	a.cool, a.cause = time.Time{}, ""
-	if a.inFlight > 0 && a.monthTokens != 0 {
+	if a.inFlight > 0 && a.tokensOfMonth(now) != 0 {
 		a.monthCountsSince = now
 	}
 	a.monthTokens = 0
