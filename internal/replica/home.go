@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
@@ -41,7 +42,7 @@ func (r *Replica) comeHome(me *fleet.Member) {
 		return
 	}
 	waiting := r.asks.open()
-	r.asks.queue = nil
+	r.asks.queue, r.asks.flown = nil, nil
 	for _, a := range waiting {
 		delete(r.asks.of, a.n)
 	}
@@ -103,7 +104,14 @@ func (r *Replica) landed(me *fleet.Member) {
 		return
 	}
 	for _, a := range r.asks.open() {
-		if verb, is := a.command.(fleet.Verb); is && a.sent && a.n <= me.N && !resumes(verb.Command) {
+		verb, is := a.command.(fleet.Verb)
+		if !is || !a.sent || a.n > me.N {
+			continue
+		}
+		if end, is := verb.Command.(engine.Settle); is { // else the call would be told as an open one
+			delete(r.mine, end.ID)
+		}
+		if !resumes(verb.Command) {
 			r.settle(a, answer{})
 		}
 	}
@@ -236,8 +244,19 @@ func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
 			continue
 		}
 		delete(r.asks.of, a.n)
+		if c, is := verb.Command.(engine.Record); is && a.sent {
+			r.tellRecord(a, &c)
+		}
 		r.number(a)
 	}
+}
+
+// tellRecord has an ask tell as a fact what it asked for: others may have heard it in a log that is
+// lost, and tell it, too.
+func (r *Replica) tellRecord(a *ask, c *engine.Record) {
+	a.command, a.since = fleet.Verb{Command: recorded(c, r.process, a.n)}, time.Now()
+	a.bytes = a.command.Append(nil)
+	a.answer(answer{outcome: &engine.Outcome{Done: true}})
 }
 
 // found answers an ask that the engine knows by its number, and reports whether it does.

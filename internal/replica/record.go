@@ -83,7 +83,7 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 	facts := func(of []account.ID) {
 		for _, id := range of {
 			if c := e.Call(id); c != nil {
-				j.end(factOf(c, at).Append(j.begin(process, n, at)))
+				j.end(factOf(c, at).Append(j.begin(process, n, at, false)))
 			}
 		}
 	}
@@ -98,13 +98,13 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 	switch c := verb.Command.(type) {
 	case *engine.Settle:
 		if ended != nil {
-			j.end(ended.Append(j.begin(process, n, at)))
+			j.end(ended.Append(j.begin(process, n, at, true)))
 		}
 	case engine.Record:
-		j.end(recorded(&c, process, n).Append(j.begin(process, n, at)))
+		j.end(recorded(&c, process, n).Append(j.begin(process, n, at, false)))
 	case *engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse, engine.Reprice:
 	default:
-		j.end(c.Append(j.begin(process, n, at)))
+		j.end(c.Append(j.begin(process, n, at, false)))
 	}
 }
 
@@ -113,14 +113,15 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 	return engine.Charged{ID: account.ID{Process: process, N: n}, Name: c.Name, Tokens: c.Used, Used: c.Used, Most: c.Cost, Cost: c.Cost}
 }
 
-// begin begins a command of an entry. It returns the bytes to append it to, which end gets.
-func (j *journal) begin(process, n, at int64) []byte {
+// begin begins a command of an entry, which may be the end of a call that was known. It returns the
+// bytes to append it to, which end gets.
+func (j *journal) begin(process, n, at int64, ends bool) []byte {
 	if last := len(j.pages) - 1; last < 0 || len(j.pages[last].bytes) >= pageSize-usualFact {
 		j.pages = append(j.pages, page{bytes: make([]byte, 0, pageSize)})
 	}
 	p := &j.pages[len(j.pages)-1]
 	p.last = at
-	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(p.bytes, process), n), at)
+	b := wire.AppendBool(wire.AppendInt(wire.AppendInt(wire.AppendInt(p.bytes, process), n), at), ends)
 	j.slot = len(b)
 	return append(b, 0, 0, 0, 0)
 }
@@ -140,44 +141,57 @@ func (j *journal) forget(instant, window int64) {
 }
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
-// facts.
+// facts. Of a call that it has heard of it is told no more than the end, which it ignores if it has
+// heard that under another number.
 func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
-	var facts []engine.Charged
-	add := func(process, n, at int64, data []byte) {
-		if at < cut || heard(process, n) {
-			return
-		}
+	type fact struct {
+		engine.Charged
+		ends bool
+	}
+	var facts []fact
+	known := make(map[account.ID]bool)
+	add := func(process, n, at int64, ends bool, data []byte) {
 		c, err := engine.Decode(data)
 		if err != nil {
 			return // out of range, so nobody could apply it
 		}
-		if fact, is := c.(engine.Charged); is {
-			facts = append(facts, older(fact, max(instant-at, 0)))
-		} else {
+		switch told, is := c.(engine.Charged); {
+		case heard(process, n):
+			if is {
+				known[told.ID] = true
+			}
+		case at < cut:
+		case is:
+			facts = append(facts, fact{older(told, max(instant-at, 0)), ends})
+		default:
 			commands = append(commands, c)
 		}
 	}
 	for i := range j.pages {
 		j.pages[i].entries(add)
 	}
-	slices.SortStableFunc(facts, compareFacts)
+	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })
 	for _, c := range facts {
-		commands = append(commands, c)
+		if c.ends && known[c.ID] {
+			commands = append(commands, engine.Settle{ID: c.ID, How: c.How, Used: c.Used, Cost: c.Cost})
+		} else {
+			commands = append(commands, c.Charged)
+		}
 	}
 	return commands
 }
 
 // entries visits the commands of a page.
-func (p *page) entries(visit func(process, n, at int64, command []byte)) {
+func (p *page) entries(visit func(process, n, at int64, ends bool, command []byte)) {
 	for rest := p.bytes; len(rest) > 0; {
 		var process, n, at int64
 		for _, to := range [...]*int64{&process, &n, &at} {
 			value, size := binary.Varint(rest)
 			*to, rest = value, rest[size:]
 		}
-		size := binary.BigEndian.Uint32(rest)
-		visit(process, n, at, rest[4:4+size])
-		rest = rest[4+size:]
+		ends, size := rest[0] != 0, binary.BigEndian.Uint32(rest[1:])
+		visit(process, n, at, ends, rest[5:5+size])
+		rest = rest[5+size:]
 	}
 }
 
