@@ -197,7 +197,7 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 				r.put(fleet.Verb{Command: c})
 			}
 		}
-		r.life.journal = journal{}
+		r.journal.precede(&r.life.journal)
 	}
 	for _, id := range sortedIDs(r.mine) {
 		k := r.mine[id]
@@ -244,17 +244,19 @@ func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
 			continue
 		}
 		delete(r.asks.of, a.n)
-		if c, is := verb.Command.(engine.Record); is && a.sent {
-			r.tellRecord(a, &c)
-		}
+		r.tellRecord(a, verb.Command)
 		r.number(a)
 	}
 }
 
-// tellRecord has an ask tell as a fact what it asked for: others may have heard it in a log that is
-// lost, and tell it, too.
-func (r *Replica) tellRecord(a *ask, c *engine.Record) {
-	a.command, a.since = fleet.Verb{Command: recorded(c, r.process, a.n)}, time.Now()
+// tellRecord has an ask that was sent tell as a fact what was recorded: others may have heard it in
+// a log that is lost, and tell it, too.
+func (r *Replica) tellRecord(a *ask, command engine.Command) {
+	c, is := command.(engine.Record)
+	if !is || !a.sent {
+		return
+	}
+	a.command, a.since = fleet.Verb{Command: recorded(&c, r.process, a.n)}, time.Now()
 	a.bytes = a.command.Append(nil)
 	a.answer(answer{outcome: &engine.Outcome{Done: true}})
 }

@@ -69,6 +69,7 @@ type journal struct {
 type page struct {
 	bytes []byte
 	last  int64 // the instant of its last entry
+	told  bool  // to a log, in which its settings may be others by now
 }
 
 // In bytes: of a page, and what an entry seldom exceeds.
@@ -116,7 +117,7 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 // begin begins a command of an entry, which may be the end of a call that was known. It returns the
 // bytes to append it to, which end gets.
 func (j *journal) begin(process, n, at int64, ends bool) []byte {
-	if last := len(j.pages) - 1; last < 0 || len(j.pages[last].bytes) >= pageSize-usualFact {
+	if last := len(j.pages) - 1; last < 0 || j.pages[last].told || len(j.pages[last].bytes) >= pageSize-usualFact {
 		j.pages = append(j.pages, page{bytes: make([]byte, 0, pageSize)})
 	}
 	p := &j.pages[len(j.pages)-1]
@@ -129,6 +130,16 @@ func (j *journal) begin(process, n, at int64, ends bool) []byte {
 func (j *journal) end(b []byte) {
 	binary.BigEndian.PutUint32(b[j.slot:], uint32(len(b)-j.slot-4))
 	j.pages[len(j.pages)-1].bytes = b
+}
+
+// precede puts another journal, which was told, before this one: the log that it was told to may be
+// lost, too.
+func (j *journal) precede(other *journal) {
+	for i := range other.pages {
+		other.pages[i].told = true
+	}
+	j.pages = append(other.pages, j.pages...)
+	*other = journal{}
 }
 
 // forget forgets the pages of what was applied more than a window before an instant.
@@ -150,6 +161,7 @@ func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64)
 	}
 	var facts []fact
 	known := make(map[account.ID]bool)
+	settings := true
 	add := func(process, n, at int64, ends bool, data []byte) {
 		c, err := engine.Decode(data)
 		if err != nil {
@@ -163,11 +175,12 @@ func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64)
 		case at < cut:
 		case is:
 			facts = append(facts, fact{older(told, max(instant-at, 0)), ends})
-		default:
+		case settings:
 			commands = append(commands, c)
 		}
 	}
 	for i := range j.pages {
+		settings = !j.pages[i].told
 		j.pages[i].entries(add)
 	}
 	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
@@ -195,6 +196,9 @@ func (r *Replica) resendOvertaken(heard int64) {
 			continue
 		}
 		r.asks.drop(a)
+		if verb, is := a.command.(fleet.Verb); is {
+			r.tellRecord(a, verb.Command)
+		}
 		r.number(a)
 		poke(r.wake)
 	}
