@@ -48,6 +48,7 @@ func (r *Replica) comeHome(me *fleet.Member) {
 	}
 	clear(r.asks.lined)
 	r.life.home, r.life.homeFrom, r.life.wasCutOff = nil, 0, false
+	r.life.anew = false
 	told := r.tellFacts()
 	r.life.homeN = r.asks.last
 	r.isAlone.Store(false)
@@ -77,7 +78,7 @@ func (r *Replica) setOut(me *fleet.Member) {
 	if me != nil && me.Left { // its calls have ended with that
 		r.mine = r.ownCharges()
 	}
-	if r.wasAway() {
+	if r.wasAway() || r.life.anew && (me == nil || me.Owes == 0) {
 		r.life.home = r.put(fleet.Outage{})
 	} else {
 		r.life.home = r.put(fleet.Alive{})

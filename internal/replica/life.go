@@ -51,6 +51,7 @@ type life struct {
 	outageAt  int64 // the instant of the last Outage
 	answered  int64 // the Outage that it has answered
 	wasCutOff bool
+	anew      bool    // the log was begun anew: each member may know what the others do not
 	lostAt    int64   // the instant at which a log was lost whose facts are not told yet; 0 for none
 	journal   journal // that was applied of it
 	home      *ask    // the last of what is sent first on the way home; nil for nothing yet
