@@ -186,12 +186,14 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
-		heard := func(process, n int64) bool {
+		heard := func(process int64) int64 {
 			if process == r.process {
-				return n <= r.life.heard
+				return r.life.heard
 			}
-			m := r.state.Member(process)
-			return m != nil && n <= m.N
+			if m := r.state.Member(process); m != nil {
+				return m.N
+			}
+			return 0
 		}
 		for _, c := range r.life.journal.missing(heard, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {

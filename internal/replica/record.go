@@ -93,6 +93,10 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 		facts(r.Outcome.Ended[i].Calls)
 	}
 	verb, is := r.Command.(fleet.Verb)
+	switch r.Command.(type) {
+	case fleet.Join, fleet.Alive, fleet.Outage: // a process may be on its way home
+		j.end(j.begin(process, n, at, false))
+	}
 	if !is || r.Outcome.Ignored {
 		return
 	}
@@ -153,22 +157,27 @@ func (j *journal) forget(instant, window int64) {
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
 // facts. Of a call that it has heard of it is told no more than the end, which it ignores if it has
-// heard that under another number.
-func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
+// heard that under another number. heard is the greatest number that it has heard of a process.
+func (j *journal) missing(heard func(process int64) int64, instant, cut int64) (commands []engine.Command) {
 	type fact struct {
 		engine.Charged
 		ends bool
 	}
 	var facts []fact
 	known := make(map[account.ID]bool)
+	homes := make(map[int64][]int64)
 	settings := true
 	add := func(process, n, at int64, ends bool, data []byte) {
+		if len(data) == 0 {
+			homes[process] = append(homes[process], n)
+			return
+		}
 		c, err := engine.Decode(data)
 		if err != nil {
 			return // out of range, so nobody could apply it
 		}
 		switch told, is := c.(engine.Charged); {
-		case heard(process, n):
+		case n <= heard(process):
 			if is {
 				known[told.ID] = true
 			}
@@ -185,13 +194,19 @@ func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64)
 	}
 	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })
 	for _, c := range facts {
-		if c.ends && known[c.ID] {
+		if c.ends && known[c.ID] || !c.Open && hasHeard(c.ID.N, heard(c.ID.Process), homes[c.ID.Process]) {
 			commands = append(commands, engine.Settle{ID: c.ID, How: c.How, Used: c.Used, Cost: c.Cost})
 		} else {
 			commands = append(commands, c.Charged)
 		}
 	}
 	return commands
+}
+
+// hasHeard reports whether a log has heard a command of a process of which it has heard so many. It
+// may not have heard what was sent before a way home, if it has heard of that.
+func hasHeard(n, heard int64, homes []int64) bool {
+	return n <= heard && !slices.ContainsFunc(homes, func(home int64) bool { return n < home && home <= heard })
 }
 
 // entries visits the commands of a page.

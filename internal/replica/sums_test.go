@@ -30,7 +30,7 @@ var sumKinds = []sums{
 	{name: "outages", faults: quiet, most: 3, troubles: []memlog.Trouble{memlog.AllAway, memlog.OneAway}},
 	{name: "lost", faults: uneven, most: 3, troubles: []memlog.Trouble{memlog.EndLost}, failed: []uint64{97}},
 	{name: "emptied", faults: uneven, most: 3, troubles: []memlog.Trouble{memlog.Emptied}},
-	{name: "often", faults: uneven, most: 20, troubles: []memlog.Trouble{memlog.EndLost, memlog.AllAway, memlog.OneAway}, failed: []uint64{225, 402}},
+	{name: "often", faults: uneven, most: 20, troubles: []memlog.Trouble{memlog.EndLost, memlog.AllAway, memlog.OneAway}, failed: []uint64{225, 402, 1035}},
 	{name: "hostile", faults: memlog.Hostile, most: 3, troubles: []memlog.Trouble{memlog.AllAway, memlog.OneAway}},
 }
 
