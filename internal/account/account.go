@@ -231,6 +231,10 @@ func (a *Account) Show() { a.shown = true }
 // IsShown reports whether anything was charged since the account was last forgotten.
 func (a *Account) IsShown() bool { return a.shown }
 
+// HasPlace reports whether the account has a place among the accounts for more than a while: it has
+// a quota of its own, or is a pool, or has usage.
+func (a *Account) HasPlace() bool { return a.Listed || a.shown || a.IsPool() }
+
 // Usage returns what the account shows of itself. It changes with each charge.
 func (a *Account) Usage() *Usage { return a.usage }
 

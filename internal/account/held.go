@@ -50,6 +50,26 @@ func (a *Account) NeedUse(class string) *Use {
 	return u
 }
 
+// IsAsked reports whether a class with a reserve has asked since the cut, so that room is kept for
+// it.
+func (a *Account) IsAsked(cut int64) bool {
+	for _, u := range a.Uses {
+		if u.SeenAt != 0 && u.SeenAt >= cut {
+			return true
+		}
+	}
+	return false
+}
+
+// ForgetAsks has no room be kept for the classes that have asked before an instant.
+func (a *Account) ForgetAsks(before int64) {
+	for _, u := range a.Uses {
+		if u.SeenAt < before {
+			u.SeenAt = 0
+		}
+	}
+}
+
 // Held is what is held back of the limits of an account: what others use, as its provider reports,
 // and what is kept for classes with a reserve.
 type Held struct {

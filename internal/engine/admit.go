@@ -345,6 +345,7 @@ func (e *Engine) toCharge(t *Target, now account.Now) *account.Account {
 		e.places.remove(a) // it may have the place that it gives back
 		if !e.makePlace(now) {
 			e.hide(a, true)
+			e.drop(a, now)
 			return nil
 		}
 		a = e.need(t.Counted)

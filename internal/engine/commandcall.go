@@ -267,11 +267,15 @@ func settleOf(r *wire.Reader) Settle {
 	return c
 }
 
-func (c Settle) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
+func (c Settle) apply(e *Engine, id account.ID, now account.Now) (o Outcome) {
 	call := e.Call(c.ID)
-	if o.Ignored = call == nil; !o.Ignored {
-		e.Settle(call, c.How, c.Used, c.Cost, now)
+	if o.Ignored = call == nil; o.Ignored {
+		return o
 	}
+	if id.Process != c.ID.Process { // it tells what others may tell as a fact
+		e.told.add(c.ID, now.Instant)
+	}
+	e.Settle(call, c.How, c.Used, c.Cost, now)
 	return o
 }
 

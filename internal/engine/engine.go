@@ -126,6 +126,7 @@ func (e *Engine) prune() {
 	cut := e.last.Instant - e.span
 	for _, a := range e.accounts {
 		a.Prune(cut)
+		a.ForgetAsks(cut)
 	}
 	e.told.forget(cut - e.span)
 }

@@ -67,9 +67,14 @@ func (e *Engine) needsPlace(a *account.Account, now account.Now) bool {
 }
 
 // isEmpty reports whether nothing of a model is to be kept. One with a quota of its own takes no
-// place, so it keeps none for its calls.
+// place, so it keeps none for its calls, nor for a class that has asked.
 func (e *Engine) isEmpty(a *account.Account, now account.Now) bool {
-	return (a.Listed || !keepsPlace(a)) && a.IsIdle(now, e.span) && !a.Owes(now.Instant)
+	return (a.Listed || !keepsPlace(a) && !e.isAsked(a, now)) && a.IsIdle(now, e.span) && !a.Owes(now.Instant)
+}
+
+// isAsked reports whether room is kept of a model for a class that has asked for it.
+func (e *Engine) isAsked(a *account.Account, now account.Now) bool {
+	return a.IsAsked(now.Instant - e.span)
 }
 
 // freePlaces returns how many of n places there are, for models beside those of a batch, of which

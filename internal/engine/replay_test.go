@@ -242,6 +242,23 @@ func TestLoadedBeforeEachEntry(t *testing.T) {
 	}
 }
 
+// The end of a call that another process tells than the one that has made it is a fact, too.
+func TestEndIsToldOnce(t *testing.T) {
+	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }
+	e := engine.New(1, nil)
+	name := engine.Name{Asked: "m", Counted: "m"}
+	e.Apply(at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 10}})
+	e.Apply(at(1), 1, 2, engine.Admit{By: engine.By{Span: account.Minute}, Wants: []engine.Want{{Name: name}}})
+	id := account.ID{Process: 1, N: 2}
+	e.Apply(at(2), 2, 1, engine.Settle{ID: id})
+	if o := e.Apply(at(3), 1, 3, engine.Charged{ID: id, Name: name}); !o.Ignored {
+		t.Error("the process that has made the call tells it anew")
+	}
+	if n := e.Account("m").Used(state.RPM, account.Minute, e.Last()); n != 1 {
+		t.Errorf("one call counts as %d", n)
+	}
+}
+
 // A fact is told by several processes, and only goes on.
 func TestFactsGoOn(t *testing.T) {
 	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }

@@ -65,7 +65,7 @@ func (e *Engine) Tidy(a *account.Account, now account.Now) {
 // keepsUse reports whether an account keeps who asks for it, whether or not somebody has looked at
 // it and dropped what had expired.
 func (e *Engine) keepsUse(a *account.Account, now account.Now) bool {
-	return a.Listed || a.IsPool() || keepsPlace(a) || a.IsShown() && !a.IsIdle(now, e.span)
+	return a.Listed || a.IsPool() || keepsPlace(a) || a.IsShown() && (!a.IsIdle(now, e.span) || e.isAsked(a, now))
 }
 
 // hideEmpty forgets the usage of an account where there is none.

@@ -147,10 +147,14 @@ func (e *Engine) share(a *account.Account, counted string) {
 	}
 }
 
-// drop forgets an account of which nothing is left that anybody could ask for.
+// drop forgets an account of which nothing is left that anybody could ask for. One that is there
+// for a cooldown or the like alone keeps no room for classes that have asked.
 func (e *Engine) drop(a *account.Account, now account.Now) {
-	if a.IsShown() || a.InFlight > 0 || a.Waiting > 0 || e.isListed(a.Name) ||
-		cooling.has(a, now) || reported.has(a, now) || spending.has(a, now) || searching.has(a, now) && e.hasRoom(searching, now) {
+	if a.IsShown() || a.InFlight > 0 || a.Waiting > 0 || e.isListed(a.Name) {
+		return
+	}
+	a.ForgetAsks(account.Never)
+	if cooling.has(a, now) || reported.has(a, now) || spending.has(a, now) || searching.has(a, now) && e.hasRoom(searching, now) {
 		return
 	}
 	a.Gone = true

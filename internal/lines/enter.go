@@ -243,6 +243,9 @@ func (l *Lines) leaveLines(c *Candidate, now account.Now) {
 		case g.queue.Len() == 0:
 			l.resting.remove(g)
 			delete(l.of, g.account)
+			if !g.account.HasPlace() { // else who asked would be known until somebody looks
+				g.account.ForgetAsks(account.Never)
+			}
 			l.MarkNeedy() // a model that nobody waits for may make a place
 		case leads:
 			l.mark(g)

@@ -43,6 +43,7 @@ type asks struct {
 	last  int64
 	of    map[int64]*ask
 	queue []*ask         // to be sent
+	flown []*ask         // that were sent, until a number as great was heard
 	told  *ask           // the last that nobody waits for; nil for none
 	lined map[int64]bool // by number, those whose waiters stand in line
 }

@@ -170,3 +170,33 @@ func TestAppendsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// Who begins a log anew leaves the others the room for what only they have heard.
+func TestLossOfWhatOneHasHeard(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		first, second := b.open(), b.open()
+		b.quota(first, state.Quota{MaxRPM: 4})
+		b.admit(first)
+		time.Sleep(time.Second)
+		b.store.Cut(first.process, 100*time.Millisecond)
+		if _, ok := b.admit(second); !ok {
+			t.Fatal("the second process is refused")
+		}
+		b.store.Cut(second.process, 2*time.Second)
+		b.store.LoseEnd(2)
+		time.Sleep(200 * time.Millisecond)
+		n := 2
+		for range 4 {
+			if _, ok := b.admit(first); ok {
+				n++
+			}
+		}
+		if n != 3 {
+			t.Errorf("%d of 4 calls pass before the other process has told its own", n)
+		}
+		b.wantRequests(n, first, second)
+		if _, ok := b.admit(first); !ok {
+			t.Error("afterwards the last one does not pass")
+		}
+	})
+}

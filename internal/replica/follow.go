@@ -244,6 +244,7 @@ func (r *Replica) settledBy(settle *engine.Settle) *engine.Charged {
 // finish hands on what came of entries.
 func (r *Replica) finish(results []result) {
 	r.clock.entry(r.state.Now())
+	heard := int64(0)
 	for i := range results {
 		is := &results[i]
 		if is.Kind == fleet.Damaged && is.Err != errSkipped {
@@ -254,6 +255,7 @@ func (r *Replica) finish(results []result) {
 		}
 		if is.Process == r.process {
 			r.answerOwn(is)
+			heard = is.N
 		}
 		for k := range is.Outcome.Ended {
 			if end := &is.Outcome.Ended[k]; end.ID.Process == r.process {
@@ -261,6 +263,7 @@ func (r *Replica) finish(results []result) {
 			}
 		}
 	}
+	r.resendOvertaken(heard)
 	r.atHome()
 	r.poisoned.row = 0
 	r.journal.forget(r.state.Now().Instant, r.state.Engine.Span())

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
@@ -41,12 +42,13 @@ func (r *Replica) comeHome(me *fleet.Member) {
 		return
 	}
 	waiting := r.asks.open()
-	r.asks.queue = nil
+	r.asks.queue, r.asks.flown = nil, nil
 	for _, a := range waiting {
 		delete(r.asks.of, a.n)
 	}
 	clear(r.asks.lined)
 	r.life.home, r.life.homeFrom, r.life.wasCutOff = nil, 0, false
+	r.life.anew = false
 	told := r.tellFacts()
 	r.life.homeN = r.asks.last
 	r.isAlone.Store(false)
@@ -76,7 +78,7 @@ func (r *Replica) setOut(me *fleet.Member) {
 	if me != nil && me.Left { // its calls have ended with that
 		r.mine = r.ownCharges()
 	}
-	if r.wasAway() {
+	if r.wasAway() || r.life.anew && (me == nil || me.Owes == 0) {
 		r.life.home = r.put(fleet.Outage{})
 	} else {
 		r.life.home = r.put(fleet.Alive{})
@@ -103,7 +105,14 @@ func (r *Replica) landed(me *fleet.Member) {
 		return
 	}
 	for _, a := range r.asks.open() {
-		if verb, is := a.command.(fleet.Verb); is && a.sent && a.n <= me.N && !resumes(verb.Command) {
+		verb, is := a.command.(fleet.Verb)
+		if !is || !a.sent || a.n > me.N {
+			continue
+		}
+		if end, is := verb.Command.(engine.Settle); is { // else the call would be told as an open one
+			delete(r.mine, end.ID)
+		}
+		if !resumes(verb.Command) {
 			r.settle(a, answer{})
 		}
 	}
@@ -177,19 +186,21 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
-		heard := func(process, n int64) bool {
+		heard := func(process int64) int64 {
 			if process == r.process {
-				return n <= r.life.heard
+				return r.life.heard
 			}
-			m := r.state.Member(process)
-			return m != nil && n <= m.N
+			if m := r.state.Member(process); m != nil {
+				return m.N
+			}
+			return 0
 		}
 		for _, c := range r.life.journal.missing(heard, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {
 				r.put(fleet.Verb{Command: c})
 			}
 		}
-		r.life.journal = journal{}
+		r.journal.precede(&r.life.journal)
 	}
 	for _, id := range sortedIDs(r.mine) {
 		k := r.mine[id]
@@ -236,8 +247,21 @@ func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
 			continue
 		}
 		delete(r.asks.of, a.n)
+		r.tellRecord(a, verb.Command)
 		r.number(a)
 	}
+}
+
+// tellRecord has an ask that was sent tell as a fact what was recorded: others may have heard it in
+// a log that is lost, and tell it, too.
+func (r *Replica) tellRecord(a *ask, command engine.Command) {
+	c, is := command.(engine.Record)
+	if !is || !a.sent {
+		return
+	}
+	a.command, a.since = fleet.Verb{Command: recorded(&c, r.process, a.n)}, time.Now()
+	a.bytes = a.command.Append(nil)
+	a.answer(answer{outcome: &engine.Outcome{Done: true}})
 }
 
 // found answers an ask that the engine knows by its number, and reports whether it does.

@@ -67,3 +67,33 @@ func TestIdle(t *testing.T) {
 		rests("while it waits in line", 0, 0)
 	})
 }
+
+// However many have died of late, a newcomer begins soon, what a dead one holds is free soon after
+// its lease, and images are saved.
+func TestManyDead(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		for range 100 {
+			r := b.open()
+			time.Sleep(time.Millisecond)
+			b.store.Kill(r.process)
+		}
+		began := time.Now()
+		first, last := b.open(), b.open()
+		b.quota(first, state.Quota{MaxInFlight: 1})
+		b.admit(last)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("newcomers wait for %v", took)
+		}
+		b.store.Kill(last.process)
+		if took := b.wait(first); took > 12*time.Second {
+			t.Errorf("a slot is free after %v, with a lease of 10 s", took)
+		}
+		b.quota(first, state.Quota{})
+		time.Sleep(time.Minute)
+		b.record(first, 16_000)
+		time.Sleep(5 * time.Second)
+		if n := b.store.Len(); n > 14_000 {
+			t.Errorf("the log has %d entries", n)
+		}
+	})
+}

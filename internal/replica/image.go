@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -73,10 +74,15 @@ func (r *Replica) takeImage() store.Image {
 }
 
 // turns returns how many members have their turn before this one: the first is the one that joined
-// behind the last that has saved an image.
+// behind the last that has saved an image. Those that were not heard of late have none, because
+// they may be dead.
 func (r *Replica) turns() (before int) {
 	members, own := 0, 0
+	ofLate := r.state.Now().Instant - account.Minute
 	for m := range r.state.Members {
+		if m.HeardAt < ofLate && m.Process != r.process && m.Process != r.imageBy {
+			continue
+		}
 		switch members++; m.Process {
 		case r.process:
 			own = members

@@ -51,6 +51,7 @@ type life struct {
 	outageAt  int64 // the instant of the last Outage
 	answered  int64 // the Outage that it has answered
 	wasCutOff bool
+	anew      bool    // the log was begun anew: each member may know what the others do not
 	lostAt    int64   // the instant at which a log was lost whose facts are not told yet; 0 for none
 	journal   journal // that was applied of it
 	home      *ask    // the last of what is sent first on the way home; nil for nothing yet
@@ -141,7 +142,11 @@ func (r *Replica) zone(known account.Span) {
 	r.zonedUntil.Store(known.End)
 }
 
-// rank returns how many members are older.
+// ranks is how many members take turns at most. Of more, many may be dead, and nobody is to wait
+// for all of them; that several say the same costs little.
+const ranks = 16
+
+// rank returns how many members are older that take turns with this one.
 func (r *Replica) rank() (older int) {
 	for m := range r.state.Members {
 		if m.Process == r.process {
@@ -149,7 +154,7 @@ func (r *Replica) rank() (older int) {
 		}
 		older++
 	}
-	return older
+	return older % ranks
 }
 
 // keep does what is due, until the replica is closed.
@@ -191,7 +196,7 @@ func (r *Replica) act(now time.Time) (next time.Time) {
 		return true
 	}
 	if r.status == joining && !r.life.joinedAt.IsZero() {
-		silence := round + time.Duration(r.state.Size())*stagger
+		silence := round + time.Duration(min(r.state.Size(), ranks))*stagger
 		if r.traits.Steady {
 			silence = 0
 		}

@@ -234,7 +234,7 @@ func (r *Replica) begun(stood, at store.Position, stale bool) {
 	if r.at != stood {
 		return
 	}
-	r.at = at
+	r.at, r.life.anew = at, true
 	r.turnBack()
 	r.moved()
 	if stale && r.alone == nil {

@@ -69,6 +69,7 @@ type journal struct {
 type page struct {
 	bytes []byte
 	last  int64 // the instant of its last entry
+	told  bool  // to a log, in which its settings may be others by now
 }
 
 // In bytes: of a page, and what an entry seldom exceeds.
@@ -83,7 +84,7 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 	facts := func(of []account.ID) {
 		for _, id := range of {
 			if c := e.Call(id); c != nil {
-				j.end(factOf(c, at).Append(j.begin(process, n, at)))
+				j.end(factOf(c, at).Append(j.begin(process, n, at, false)))
 			}
 		}
 	}
@@ -92,19 +93,23 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 		facts(r.Outcome.Ended[i].Calls)
 	}
 	verb, is := r.Command.(fleet.Verb)
+	switch r.Command.(type) {
+	case fleet.Join, fleet.Alive, fleet.Outage: // a process may be on its way home
+		j.end(j.begin(process, n, at, false))
+	}
 	if !is || r.Outcome.Ignored {
 		return
 	}
 	switch c := verb.Command.(type) {
 	case *engine.Settle:
 		if ended != nil {
-			j.end(ended.Append(j.begin(process, n, at)))
+			j.end(ended.Append(j.begin(process, n, at, true)))
 		}
 	case engine.Record:
-		j.end(recorded(&c, process, n).Append(j.begin(process, n, at)))
+		j.end(recorded(&c, process, n).Append(j.begin(process, n, at, false)))
 	case *engine.Admit, engine.Enter, engine.Leave, engine.Arrive, engine.Advance, engine.Observe, engine.Refuse, engine.Reprice:
 	default:
-		j.end(c.Append(j.begin(process, n, at)))
+		j.end(c.Append(j.begin(process, n, at, false)))
 	}
 }
 
@@ -113,14 +118,15 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 	return engine.Charged{ID: account.ID{Process: process, N: n}, Name: c.Name, Tokens: c.Used, Used: c.Used, Most: c.Cost, Cost: c.Cost}
 }
 
-// begin begins a command of an entry. It returns the bytes to append it to, which end gets.
-func (j *journal) begin(process, n, at int64) []byte {
-	if last := len(j.pages) - 1; last < 0 || len(j.pages[last].bytes) >= pageSize-usualFact {
+// begin begins a command of an entry, which may be the end of a call that was known. It returns the
+// bytes to append it to, which end gets.
+func (j *journal) begin(process, n, at int64, ends bool) []byte {
+	if last := len(j.pages) - 1; last < 0 || j.pages[last].told || len(j.pages[last].bytes) >= pageSize-usualFact {
 		j.pages = append(j.pages, page{bytes: make([]byte, 0, pageSize)})
 	}
 	p := &j.pages[len(j.pages)-1]
 	p.last = at
-	b := wire.AppendInt(wire.AppendInt(wire.AppendInt(p.bytes, process), n), at)
+	b := wire.AppendBool(wire.AppendInt(wire.AppendInt(wire.AppendInt(p.bytes, process), n), at), ends)
 	j.slot = len(b)
 	return append(b, 0, 0, 0, 0)
 }
@@ -128,6 +134,16 @@ func (j *journal) begin(process, n, at int64) []byte {
 func (j *journal) end(b []byte) {
 	binary.BigEndian.PutUint32(b[j.slot:], uint32(len(b)-j.slot-4))
 	j.pages[len(j.pages)-1].bytes = b
+}
+
+// precede puts another journal, which was told, before this one: the log that it was told to may be
+// lost, too.
+func (j *journal) precede(other *journal) {
+	for i := range other.pages {
+		other.pages[i].told = true
+	}
+	j.pages = append(other.pages, j.pages...)
+	*other = journal{}
 }
 
 // forget forgets the pages of what was applied more than a window before an instant.
@@ -140,44 +156,70 @@ func (j *journal) forget(instant, window int64) {
 }
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
-// facts.
-func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
-	var facts []engine.Charged
-	add := func(process, n, at int64, data []byte) {
-		if at < cut || heard(process, n) {
+// facts. Of a call that it has heard of it is told no more than the end, which it ignores if it has
+// heard that under another number. heard is the greatest number that it has heard of a process.
+func (j *journal) missing(heard func(process int64) int64, instant, cut int64) (commands []engine.Command) {
+	type fact struct {
+		engine.Charged
+		ends bool
+	}
+	var facts []fact
+	known := make(map[account.ID]bool)
+	homes := make(map[int64][]int64)
+	settings := true
+	add := func(process, n, at int64, ends bool, data []byte) {
+		if len(data) == 0 {
+			homes[process] = append(homes[process], n)
 			return
 		}
 		c, err := engine.Decode(data)
 		if err != nil {
 			return // out of range, so nobody could apply it
 		}
-		if fact, is := c.(engine.Charged); is {
-			facts = append(facts, older(fact, max(instant-at, 0)))
-		} else {
+		switch told, is := c.(engine.Charged); {
+		case n <= heard(process):
+			if is {
+				known[told.ID] = true
+			}
+		case at < cut:
+		case is:
+			facts = append(facts, fact{older(told, max(instant-at, 0)), ends})
+		case settings:
 			commands = append(commands, c)
 		}
 	}
 	for i := range j.pages {
+		settings = !j.pages[i].told
 		j.pages[i].entries(add)
 	}
-	slices.SortStableFunc(facts, compareFacts)
+	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })
 	for _, c := range facts {
-		commands = append(commands, c)
+		if c.ends && known[c.ID] || !c.Open && hasHeard(c.ID.N, heard(c.ID.Process), homes[c.ID.Process]) {
+			commands = append(commands, engine.Settle{ID: c.ID, How: c.How, Used: c.Used, Cost: c.Cost})
+		} else {
+			commands = append(commands, c.Charged)
+		}
 	}
 	return commands
 }
 
+// hasHeard reports whether a log has heard a command of a process of which it has heard so many. It
+// may not have heard what was sent before a way home, if it has heard of that.
+func hasHeard(n, heard int64, homes []int64) bool {
+	return n <= heard && !slices.ContainsFunc(homes, func(home int64) bool { return n < home && home <= heard })
+}
+
 // entries visits the commands of a page.
-func (p *page) entries(visit func(process, n, at int64, command []byte)) {
+func (p *page) entries(visit func(process, n, at int64, ends bool, command []byte)) {
 	for rest := p.bytes; len(rest) > 0; {
 		var process, n, at int64
 		for _, to := range [...]*int64{&process, &n, &at} {
 			value, size := binary.Varint(rest)
 			*to, rest = value, rest[size:]
 		}
-		size := binary.BigEndian.Uint32(rest)
-		visit(process, n, at, rest[4:4+size])
-		rest = rest[4+size:]
+		ends, size := rest[0] != 0, binary.BigEndian.Uint32(rest[1:])
+		visit(process, n, at, ends, rest[5:5+size])
+		rest = rest[5+size:]
 	}
 }
 

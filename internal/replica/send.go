@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
@@ -144,6 +145,7 @@ func (r *Replica) batch() (batch []store.Entry, flying []*ask, after store.Posit
 	r.asks.queue = r.asks.queue[n:]
 	expect := r.clock.expected()
 	batch = make([]store.Entry, 0, n)
+	r.asks.flown = append(r.asks.flown, flying...)
 	for _, a := range flying {
 		a.sent = true
 		batch = append(batch, store.Entry{Process: r.process, N: a.n, Expect: expect, Command: a.bytes})
@@ -174,6 +176,31 @@ func (r *Replica) unsent(flying []*ask, sent time.Time, err error) {
 	}
 	if !errors.Is(err, store.ErrNotWritten) {
 		r.life.failures++ // an append is not tried twice before its callers are answered
+	}
+}
+
+// resendOvertaken sends again, under new numbers, what was accepted and lost before this process
+// heard it: the log has a greater number, so it counts those no more.
+func (r *Replica) resendOvertaken(heard int64) {
+	n := 0
+	for n < len(r.asks.flown) && r.asks.flown[n].n <= heard {
+		n++
+	}
+	overtaken := r.asks.flown[:n]
+	r.asks.flown = r.asks.flown[n:]
+	if r.status != here { // all is asked anew there
+		return
+	}
+	for _, a := range overtaken {
+		if a.n > heard || !r.isOut(a) || r.asks.lined[a.n] {
+			continue
+		}
+		r.asks.drop(a)
+		if verb, is := a.command.(fleet.Verb); is {
+			r.tellRecord(a, verb.Command)
+		}
+		r.number(a)
+		poke(r.wake)
 	}
 }
 

@@ -348,7 +348,7 @@ var kinds = []kind{
 	{name: "clock", faults: quiet, troubles: []memlog.Trouble{memlog.ClockSet}},
 	{name: "lost", faults: uneven, troubles: []memlog.Trouble{memlog.EndLost, memlog.Emptied}},
 	{name: "one", faults: quiet, troubles: []memlog.Trouble{memlog.OneAway}, most: 1, oneAway: true},
-	{name: "outages", faults: quiet, troubles: []memlog.Trouble{memlog.AllAway}},
+	{name: "outages", faults: quiet, troubles: []memlog.Trouble{memlog.AllAway}, breaks: 1}, // one admits in the last moment
 	{name: "newcomers", faults: quiet, kills: true, troubles: []memlog.Trouble{memlog.ClockSet}},
 	{name: "closed", faults: quiet, closed: true, troubles: []memlog.Trouble{memlog.AllAway, memlog.OneAway}},
 	{name: "hostile", faults: memlog.Hostile, breaks: 20},

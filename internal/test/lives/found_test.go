@@ -41,6 +41,10 @@ func TestFound(t *testing.T) {
 			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
 			Classes: map[string]ratelimit.Class{"first": {ReservePercent: 50}},
 		}, keepsForTheRefused},
+		{"a look forgets no class that has asked", ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"*": {MaxRPM: 4}},
+			Classes: map[string]ratelimit.Class{"first": {ReservePercent: 50}},
+		}, keepsForTheCancelled},
 		{"those that wait ask at the price that was set", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.USD(10)}},
 			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
@@ -202,6 +206,20 @@ func keepsForTheRefused(t *testing.T, h *house) {
 	}
 	if r, _ := h.rl.Reserve("m", 0, 0); r != nil {
 		t.Error("others take what is kept for the class that was refused half a minute ago")
+	}
+}
+
+func keepsForTheCancelled(t *testing.T, h *house) {
+	rs, d := h.rl.ReserveAll(ratelimit.Request{Model: "m", Class: "first"})
+	if rs == nil {
+		t.Fatal(d)
+	}
+	rs[0].Cancel()
+	h.rl.Stats("m")
+	reserve(t, h, "m", 0)
+	reserve(t, h, "m", 0)
+	if r, _ := h.rl.Reserve("m", 0, 0); r != nil {
+		t.Error("others take what is kept for the class whose call was just cancelled")
 	}
 }
 

@@ -1,0 +1,49 @@
+package replica
+
+import (
+	"fmt"
+	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+)
+
+// What was told to a log is told to the next one, if that has not heard it either; but settings are
+// as they were told.
+func TestJournalOfLogsLost(t *testing.T) {
+	note := func(j *journal, n int64, c engine.Command) { j.end(c.Append(j.begin(1, n, 100, false))) }
+	call := func(n int64) engine.Charged {
+		return engine.Charged{ID: account.ID{Process: 1, N: n}, Name: engine.Name{Asked: "m", Counted: "m"}}
+	}
+	var first, second journal
+	note(&first, 1, call(1))
+	note(&first, 2, engine.RemoveQuota{Counted: "m"})
+	note(&first, 3, call(3))
+	second.precede(&first)
+	note(&second, 4, engine.RemoveQuota{Counted: "n"})
+	var told []string
+	for _, c := range second.missing(func(int64) int64 { return 1 }, 100, 0) {
+		told = append(told, fmt.Sprintf("%T", c))
+	}
+	if got, want := fmt.Sprint(told), "[engine.RemoveQuota engine.Charged]"; got != want || len(first.pages) != 0 {
+		t.Errorf("told %s, want %s", got, want)
+	}
+}
+
+// Of a call whose beginning a log has heard, the end is told; of another one, all.
+func TestJournalTellsEnds(t *testing.T) {
+	var j journal
+	for n := range int64(2) {
+		c := engine.Charged{ID: account.ID{Process: 1, N: n}, Name: engine.Name{Asked: "m", Counted: "m"}, Open: true}
+		j.end(c.Append(j.begin(1, n, 100, false)))
+		c.Open = false
+		j.end(c.Append(j.begin(1, n+10, 100, true)))
+	}
+	var told []string
+	for _, c := range j.missing(func(int64) int64 { return 0 }, 100, 0) {
+		told = append(told, fmt.Sprintf("%T", c))
+	}
+	if got, want := fmt.Sprint(told), "[engine.Settle engine.Charged engine.Charged]"; got != want {
+		t.Errorf("told %s, want %s", got, want)
+	}
+}
