@@ -138,7 +138,7 @@ func TestAnotherUsage(t *testing.T) {
 			case "gone":
 				delete(w.memory, "m")
 			case "reset":
-				old.Forget()
+				old.Forget(w.now)
 			case "another":
 				w.account()
 			}
@@ -164,7 +164,7 @@ func TestForgottenMeanwhile(t *testing.T) {
 		m := w.account()
 		w.charge(m, 7)
 		w.compare()
-		m.Forget()
+		m.Forget(account.Now{})
 		w.end(ok)
 		w.charge(m, 8)
 		if c := w.only(t); c.Forget != ok || c.Continues || len(c.Requests) != 1 || c.Tokens[0].Count != 8 {
