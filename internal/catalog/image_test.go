@@ -69,7 +69,7 @@ func TestReadRefuses(t *testing.T) {
 		{"a pool without members", "\x00\x00\x00\x00\x00" + "\x01\x06\x1fpool:\x00\x00\x00" + "\x00", "pool without members"},
 		{"a removed name twice", "\x00\x00\x00\x00\x00\x00" + "\x02\x01a\x01a", "name that was there before"},
 		{"a zero that is there", "\x00\x00\x01\x01m\x01\x01\x00\x00\x00" + "\x00\x00\x00\x00", "field of a quota that is zero"},
-		{"a field that is not known", "\x00\x00\x01\x01m\x01\x80\x80\x02\x00\x00" + "\x00\x00\x00\x00", "number out of range"},
+		{"a field that is not known", "\x00\x00\x01\x01m\x01\x80\x80\x10\x00\x00" + "\x00\x00\x00\x00", "number out of range"},
 		{"an origin that is unknown", "\x00\x00\x01\x01m\x20\x00\x00\x00" + "\x00\x00\x00\x00", "number out of range"},
 		{"an empty name of a zone", "\x00\x00\x01\x01m\x01\x80\x80\x01\x00\x00\x00" + "\x00\x00\x00\x00", "zone without a name"},
 		{"more members than bytes", "\x00\x00\x00\x00\x00" + "\x01\x06\x1fpool:\x01\x7f\x00", "too large a number of values"},
