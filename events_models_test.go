@@ -246,7 +246,9 @@ func TestEventsOfQuotasOfOthers(t *testing.T) {
 func TestEventsOfUnknownModels(t *testing.T) {
 	for _, policy := range []ratelimit.UnknownPolicy{ratelimit.UnknownAllow, ratelimit.UnknownDeny} {
 		t.Run(policy.String(), func(t *testing.T) {
-			onEventStages(t, func(cfg *ratelimit.Config) { cfg.Unknown = policy }, func(s *eventStage) {
+			onEventStages(t, func(cfg *ratelimit.Config) {
+				cfg.Unknown, cfg.LeaseTTL = policy, 100*time.Hour // renewals would take most of the time
+			}, func(s *eventStage) {
 				s.lastsForDays()
 				call := func(model string) {
 					r, _ := s.rl.Reserve(model, 1, 1)

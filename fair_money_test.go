@@ -150,7 +150,7 @@ func (s *spendLife) over(open func(cfg ratelimit.Config) *ratelimit.RateLimiter,
 }
 
 func TestSpendOfStoreAgreesWithBooks(t *testing.T) {
-	overFakes(t, times(6, 1, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
+	overFakes(t, times(3, 1, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		s := newSpendLife(t, uint64(seed))
 		s.over(func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 			rl, _, err := ratelimit.NewOverFake(fake, cfg)
@@ -158,7 +158,7 @@ func TestSpendOfStoreAgreesWithBooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			return rl
-		}, 300)
+		}, times(300, 60, 300))
 	})
 }
 

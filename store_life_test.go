@@ -21,7 +21,14 @@ import (
 // twoOf returns two limiters of a new store.
 func twoOf(t *testing.T, cfg ratelimit.Config) (fake *fakestore.Fake, a, b *ratelimit.RateLimiter) {
 	t.Helper()
+	return twoIdle(t, 0, cfg)
+}
+
+// twoIdle are two that ask three times in so long while nothing happens.
+func twoIdle(t *testing.T, contact time.Duration, cfg ratelimit.Config) (fake *fakestore.Fake, a, b *ratelimit.RateLimiter) {
+	t.Helper()
 	fake = fakestore.New()
+	fake.Contact = contact
 	return fake, overStore(t, fake, cfg), overStore(t, fake, cfg)
 }
 
@@ -123,7 +130,7 @@ func TestStoreLease(t *testing.T) {
 // however long it says nothing else.
 func TestStoreHoldsItsSlots(t *testing.T) {
 	for ttl, silent := range map[time.Duration]time.Duration{
-		time.Millisecond: 10 * time.Minute, 10 * time.Second: 3 * time.Hour, 5 * time.Hour: 3 * time.Hour, 1000 * time.Hour: 3 * time.Hour,
+		time.Millisecond: 10 * time.Minute, 10 * time.Second: 10 * time.Minute, 5 * time.Hour: time.Hour, 1000 * time.Hour: time.Hour,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := quotaOfM(ratelimit.ModelQuota{MaxInFlight: 1})
@@ -353,7 +360,7 @@ func TestStoreLeavesTheLine(t *testing.T) {
 // The day of a zone ends at its midnight for all, and each tells when.
 func TestStoreDayOfAZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := twoOf(t, quotaOfM(ratelimit.ModelQuota{MaxRPD: 2, DayZone: "America/Los_Angeles"}))
+		_, a, b := twoIdle(t, time.Hour, quotaOfM(ratelimit.ModelQuota{MaxRPD: 2, DayZone: "America/Los_Angeles"}))
 		zone, err := time.LoadLocation("America/Los_Angeles")
 		if err != nil {
 			t.Skip(err)

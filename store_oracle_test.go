@@ -14,7 +14,7 @@ import (
 // Several limiters of one store take random turns. Each of them then says what one limiter alone
 // says after all of it.
 func TestStoreIsOneLimiter(t *testing.T) {
-	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
+	overFakes(t, times(24, 2, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		sharedoracle.New(t, storeSetup(seed, fake)).Run(400)
 	})
 }
@@ -22,7 +22,7 @@ func TestStoreIsOneLimiter(t *testing.T) {
 // The same where writes fail now and then, before or after they were written. One that failed is
 // made again a moment later, and counts as of the time at which it was written first.
 func TestStoreIsOneLimiterWhateverFails(t *testing.T) {
-	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
+	overFakes(t, times(24, 2, 2000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		failures := makeTrouble(seed, fake)
 		setup := storeSetup(seed, fake)
 		setup.Grain, setup.Near = 701*time.Millisecond, sharedHandOver
@@ -36,7 +36,7 @@ func TestStoreIsOneLimiterWhateverFails(t *testing.T) {
 // The same with calls that wait, some of them for hours, for several models, and with limits that
 // spread calls or that others use, too.
 func TestStoreIsOneLimiterWide(t *testing.T) {
-	overFakes(t, times(8, 2, 500), func(t *testing.T, seed int, fake *fakestore.Fake) {
+	overFakes(t, times(8, 1, 500), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		setup := storeSetup(seed, fake)
 		setup.Wide, setup.Grain, setup.Near = true, 701*time.Millisecond, sharedHandOver
 		setup.Sleep = func(d time.Duration) { time.Sleep(d % (3 * time.Hour)) } // waiters ask now and then
@@ -46,7 +46,7 @@ func TestStoreIsOneLimiterWide(t *testing.T) {
 
 // What the limiters of a store say of quotas is what one limiter alone says.
 func TestStoreQuotasAreThoseOfOneLimiterWhateverFails(t *testing.T) {
-	overFakes(t, times(12, 4, 1000), func(t *testing.T, seed int, fake *fakestore.Fake) {
+	overFakes(t, times(12, 2, 1000), func(t *testing.T, seed int, fake *fakestore.Fake) {
 		makeTrouble(seed, fake)
 		sharedoracle.New(t, storeSetup(seed, fake)).RunQuotas(200, false)
 	})

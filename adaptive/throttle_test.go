@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/adaptive"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -64,7 +65,7 @@ func TestThrottleMaxRejection(t *testing.T) {
 func TestThrottleRejectsByChance(t *testing.T) {
 	for _, accepted := range []int{0, 100, 300, 450, 500, 900} {
 		rejected, want := 0, 0.
-		const runs = 800
+		const runs = 800 / min(racetest.Factor, 8)
 		for seed := range uint64(runs) {
 			th := newThrottle(t, adaptive.ThrottleConfig{Seed: seed + 1})
 			if !th.AllowAt(noon) {

@@ -208,6 +208,9 @@ func TestAdaptiveSlots(t *testing.T) {
 		name          string
 		before, after int
 	}{{"half", 40, 20}, {"twice as many", 20, 40}} {
+		if racetest.Factor > 1 && test.after > test.before {
+			continue // the same goroutines
+		}
 		inBubble(t, test.name, func(t *testing.T) {
 			const at = 5 * time.Minute
 			w := world{

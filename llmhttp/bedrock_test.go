@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	es "dappco.re/go/core/go-ratelimit/llmhttp/internal/eventstreamtest"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -71,7 +72,7 @@ func TestFramesInPieces(t *testing.T) {
 		"converse-stream": {"converse-stream", es.Event("contentBlockDelta", deltas) + es.Event("metadata", converseEnd)},
 		"invoke":          {"invoke-with-response-stream", es.Chunks(claudeBegin, claudeText, claudeStop, claudeEnd)},
 	} {
-		for size := 1; size <= len(test.answer); size++ {
+		for size := 1; size <= len(test.answer); size += min(racetest.Factor, 7) {
 			rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxTPM: 1_000_000}}})
 			settled, _ := bedrockCall(t, rl, nova+test.operation, `{}`, test.answer, size, true)
 			want := ratelimit.Usage{PromptTokens: 16, OutputTokens: 7}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
@@ -79,9 +80,10 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 // no JSON takes none.
 func TestMemoryOfRequests(t *testing.T) {
 	const (
-		size  = 15<<20 + 12_345 // of the body
-		limit = 16 << 20        // of the part that is read
-		slack = 256 << 10       // scanner, buffers, net/http
+		part  = min(racetest.Factor, 4)
+		size  = 15<<20/part + 12_345 // of the body
+		limit = 16 << 20 / part      // of the part that is read
+		slack = 256 << 10            // scanner, buffers, net/http
 	)
 	chat := []string{`{"model":"m","stream":true,"messages":"`, `"}`}
 	for _, test := range []struct {
@@ -97,7 +99,7 @@ func TestMemoryOfRequests(t *testing.T) {
 		{"JSON in small pieces", "application/json", chat, 1 << 20, true, false, 1 << 20},
 		{"JSON without a type", "", chat, size, false, false, size},
 		{"JSON that is to report its usage", "application/json", chat, size, false, true, size},
-		{"JSON over MaxBody", "application/json", chat, 64 << 20, false, false, limit},
+		{"JSON over MaxBody", "application/json", chat, 64 << 20 / part, false, false, limit},
 		{"multipart", "multipart/form-data; boundary=b", []string{"--b\r\n\r\n", "\r\n--b--"}, size, false, false, 0},
 		{"multipart without a type", "", []string{"--b\r\n\r\n", "\r\n--b--"}, size, false, false, 32 << 10},
 		{"no JSON, though it says so", "application/json", []string{"--b\r\n\r\n", "\r\n--b--"}, size, false, false, 32 << 10},

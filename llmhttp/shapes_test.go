@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
@@ -310,7 +311,7 @@ func TestFormsOfBodies(t *testing.T) {
 		z.Close()
 		return b.String()
 	}
-	const late = 20 << 20 // over MaxBody
+	const late = 20 << 20 / min(racetest.Factor, 8) // over MaxBody
 	big := `{"messages":"` + strings.Repeat("x", late) + `","max_tokens":5,"model":"m"}`
 	for _, test := range []struct {
 		name, body  string
@@ -364,6 +365,9 @@ func TestFormsOfBodies(t *testing.T) {
 					}
 					got, sent, err := outcome(t, policy, req, func(tr *llmhttp.Transport) {
 						tr.AddStreamUsage = true
+						if racetest.Factor > 1 {
+							tr.MaxBody = 2 << 20
+						}
 						tr.Estimate = func(c *llmhttp.Call) (int, int) {
 							if c.Model != "m" || test.body == big && (c.MaxOutput != 5 || c.BodySize != int64(len(big))) {
 								t.Errorf("%+v", c)

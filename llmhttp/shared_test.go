@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
@@ -80,7 +81,10 @@ func TestSharedLimiter(t *testing.T) {
 
 // The events of calls are the same where limiters share a database.
 func TestSharedLimiterEvents(t *testing.T) {
-	for _, f := range flows() {
+	for i, f := range flows() {
+		if racetest.Factor > 1 && i%4 > 0 {
+			continue
+		}
 		f.config.Backend, f.config.Shared = "sqlite", true
 		t.Run(f.name, func(t *testing.T) { synctest.Test(t, f.test) })
 	}

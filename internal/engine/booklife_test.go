@@ -13,13 +13,14 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the seed of one random life; 0 for the fixed ones")
-	livesFlag = flag.Int("lives", 12, "how many random lives")
+	livesFlag = flag.Int("lives", max(2, 12/racetest.Factor), "how many random lives")
 	stepsFlag = flag.Int("steps", 1000, "the steps of a random life")
 )
 

@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -39,7 +40,7 @@ func TestImageHasFewBytesPerCharge(t *testing.T) {
 // An image that was damaged is refused, or it is one of another state, which has an image again and
 // goes on.
 func TestDamagedImages(t *testing.T) {
-	most := 400
+	most := 400 / min(racetest.Factor, 8)
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		most = 10_000
 	}

@@ -12,6 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -107,7 +108,7 @@ func isKnownAgain(e *engine.Engine, t entry, o *engine.Outcome) bool {
 // twice. Each engine has maps of its own, so their order decides nothing.
 func TestReplay(t *testing.T) {
 	seeds, steps := uint64(6), 1200
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		seeds = 2
 	}
 	if os.Getenv("RATELIMIT_LONG") != "" {

@@ -3,6 +3,8 @@ package replica
 import (
 	"os"
 	"strconv"
+
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // seeds returns how many lives of each kind are run: REPLICA_SEEDS, or a few.
@@ -10,5 +12,5 @@ func seeds() int {
 	if n, err := strconv.Atoi(os.Getenv("REPLICA_SEEDS")); err == nil {
 		return n
 	}
-	return 5
+	return racetest.Times(5, 1, 5)
 }

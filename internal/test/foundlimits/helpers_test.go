@@ -43,7 +43,8 @@ func adaptiveGroup(t *testing.T, group string, cfg ratelimit.Config) ([]*ratelim
 		n = 1
 		cfg.FilePath = filepath.Join(t.TempDir(), "state")
 	case "of a store":
-		cfg.Store = fakestore.New()
+		fake := fakestore.New()
+		fake.Contact, cfg.Store = time.Hour, fake // idle limiters seldom ask
 	default:
 		cfg.Shared, cfg.Backend, cfg.FilePath = true, "sqlite", filepath.Join(t.TempDir(), "state.db")
 	}

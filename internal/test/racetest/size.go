@@ -22,11 +22,14 @@ func Times(usual, least, long int) int {
 	return min(usual, max(least, usual/Factor))
 }
 
-// Seeds returns n seeds, four at most under the race detector and with -short, which are always the
-// same, and with RATELIMIT_LONG two hundred times as many others.
+// Seeds returns n seeds, two at most under the race detector and four with -short, which are always
+// the same, and with RATELIMIT_LONG two hundred times as many others.
 func Seeds(t *testing.T, n uint64) iter.Seq[uint64] {
 	first := uint64(0)
-	if Factor > 1 || testing.Short() {
+	switch {
+	case Factor > 1:
+		n = min(n, 2)
+	case testing.Short():
 		n = min(n, 4)
 	}
 	if Long() {
