@@ -116,3 +116,27 @@ func (r *room) cancel(c *account.Call) {
 	r.e.Settle(c, account.Cancelled, tokens.Count{}, 0, r.now)
 	r.follow()
 }
+
+// A model without a quota of its own begins a search for its limits where there is room for one,
+// whether or not somebody has looked at it after it was there for something else.
+func TestLooksDecideNoSearch(t *testing.T) {
+	for _, looks := range []bool{false, true} {
+		r := newRoom(t, map[string]state.Quota{"*": {MaxInFlight: 2, AdaptiveFloorInFlight: 1}}, nil)
+		r.e.SetMaxModels(1)
+		refuse := func(name string) bool {
+			target := r.e.Resolve(name, name)
+			return r.e.Refuse(&target, account.ProviderRefusal{Overload: true}, r.now)
+		}
+		if !refuse("first") {
+			t.Fatal("the refusal of a call lowers nothing")
+		}
+		r.e.Cool("second", "second", r.now.Wall+int64(time.Second), "", r.now)
+		r.sleep(2 * time.Second)
+		if looks {
+			r.e.Tidy(r.e.Account("second"), r.now)
+		}
+		if refuse("second") {
+			t.Errorf("with looks %v: a search begins for which there is no room", looks)
+		}
+	}
+}

@@ -194,10 +194,10 @@ func (e *Engine) Refuse(t *Target, r account.ProviderRefusal, now account.Now) (
 		if !a.Has(account.Adapts) || account.SearchBoundsOf(&a.Quota) == (account.SearchBounds{}) || !account.SearchBoundsOf(&a.Quota).Concerns(r) {
 			continue
 		}
+		if !a.Listed && !a.IsPool() && !searching.has(a, now) && !e.hasRoom(searching, now) {
+			continue
+		}
 		if a.Name == "" {
-			if !a.Listed && !e.hasRoom(searching, now) {
-				continue
-			}
 			a = e.need(t.Counted)
 		}
 		if _, lowered := a.Found.Limits(now).Refuse(r, now.Instant); lowered {

@@ -80,13 +80,13 @@ type process struct {
 	stamp  store.Stamp // of the last reply
 }
 
-// gate stops for as long as the process does.
+// gate stops for as long as the process does, or until it is dead.
 func (p *process) gate() {
 	p.mu.Lock()
 	span := time.Until(p.sleeps)
 	p.mu.Unlock()
 	if span > 0 {
-		time.Sleep(span)
+		sleep(p.dead, span)
 	}
 }
 
