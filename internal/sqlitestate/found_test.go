@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Versions that do not know bounds refuse a database with some, and no other.
@@ -120,7 +119,7 @@ func TestWindowsFormat(t *testing.T) {
 		"a quota":       {Quotas: map[string]state.Quota{"m": limited}},
 		"what was said": {Quotas: map[string]state.Quota{"m": {}}, Said: map[string]state.Said{"m": state.SaidBy(state.Account, limited)}},
 		"tokens":        {Spend: map[string]state.Spend{"m": {Tokens: state.Period[int64]{Begin: begun, End: begun + 1, Spent: 3}}}},
-		"payments":      {Spend: map[string]state.Spend{"m": {Recent: state.PaymentsOf(map[int64]money.Amount{late - int64(time.Minute): 3, late: 4})}}},
+		"payments":      {Spend: map[string]state.Spend{"m": {Recent: state.PaymentsOf([]state.Payment{{At: late - int64(time.Minute), Spent: 3}, {At: late, Spent: 4}})}}},
 	} {
 		d := openDB(t, filepath.Join(t.TempDir(), "s.db"))
 		store(t, d, u)
