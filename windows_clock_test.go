@@ -150,6 +150,24 @@ func TestMarginOfPaymentsOutlastsTheProgram(t *testing.T) {
 	}
 }
 
+// A margin of hours lengthens the ten minutes by one, in memory as behind a restart.
+func TestLongMarginOfPayments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := windowed(t.TempDir(), "sqlite")
+		cfg.Margin = 3 * time.Hour
+		rl := openWindowed(t, cfg)
+		rl.RecordUsage("m", 8_000_000, 0)
+		time.Sleep(time.Minute)
+		if d := rl.Decide("m", 3_000_000); d.RetryAfter != 10*time.Minute+1 {
+			t.Errorf("%+v", d)
+		}
+		time.Sleep(10 * time.Minute)
+		wantWindows(t, "after 11 minutes", rl, 8*money.Dollar, 8_000_000)
+		time.Sleep(1)
+		wantWindows(t, "behind them", rl, 0, 8_000_000)
+	})
+}
+
 // The month follows the wall clock: one that is set back over the end of a month takes what was
 // used along, and one that is set forward leaves it behind.
 func TestMonthOnClocksThatAreSet(t *testing.T) {

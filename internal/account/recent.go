@@ -207,17 +207,15 @@ func readRecent(a *Account, r *wire.Reader, as *As, has bool) {
 	w := askFor(a, &a.Recent, a.Quota.MaxSpendPerTenMinutes != 0)
 	if has != (w != nil) {
 		r.Fail("payments that the quota does not ask for, or none")
-	}
-	if !has || w == nil {
-		return
-	}
-	w.limit, w.begun = a.Quota.MaxSpendPerTenMinutes, r.Int()
-	n, at, sum := r.Count(math.MaxInt, 2), int64(math.MinInt64), money.Amount(0)
-	for i := 0; i < n && r.Err() == nil; i++ {
-		at = r.Within(at, as.Last.Instant)
-		sum += money.Amount(r.UpTo(uint64(math.MaxInt64 - sum)))
-		w.paid.Push(at, payment{as.Last.WallAt(at), sum})
-		at++
+	} else if has {
+		w.limit, w.begun = a.Quota.MaxSpendPerTenMinutes, r.Int()
+		at, sum := int64(math.MinInt64), money.Amount(0)
+		for n := r.Count(math.MaxInt, 2); n > 0 && r.Err() == nil; n-- {
+			at = r.Within(at, as.Last.Instant)
+			sum += money.Amount(r.UpTo(uint64(math.MaxInt64 - sum)))
+			w.paid.Push(at, payment{as.Last.WallAt(at), sum})
+			at++
+		}
 	}
 }
 

@@ -107,6 +107,9 @@ func (p *Payments) Add(change Payments) {
 
 // less returns the change that makes before p.
 func (p Payments) less(before Payments) Payments {
+	if p == before {
+		return "" // as mostly, soon
+	}
 	all := p.All()
 	for _, was := range before.All() {
 		all = append(all, Payment{was.At, money.Amount(0).Sub(was.Spent)})
