@@ -155,7 +155,12 @@ func (s *storage) loadSpend(l loading) {
 		work.Next()
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		rl.engine.LoadSpendOver(s.spent, name, l.Spend[name], rl.nowAtLocked(work.Instant))
+		is := l.Spend[name]
+		rl.engine.LoadSpendOver(s.spent, name, is, rl.nowAtLocked(work.Instant))
+		if a := rl.engine.Spender(name); is.Recent != "" && (a == nil || a.Recent == nil) { // others count it
+			is.Recent = ""
+			l.Spend[name] = is
+		}
 		work.Next()
 	}
 	s.spent = l.Spend

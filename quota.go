@@ -68,7 +68,8 @@ type ModelQuota struct {
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 
 	// MaxSpendPerTenMinutes is the same for the last ten minutes, sliding. A call counts for ten
-	// minutes from its admission, or from Arrive; Reset does not change that.
+	// minutes from its admission, or from Arrive, and for at most a minute of Config.Margin; Reset
+	// does not change that.
 	MaxSpendPerTenMinutes money.Amount `yaml:"max_spend_per_ten_minutes,omitempty" json:"max_spend_per_ten_minutes,omitempty"`
 
 	// MaxTokensPerMonth limits the tokens of the calendar month in DayZone, without which it is

@@ -93,6 +93,9 @@ func (m *Month) Period() state.Period[int64] {
 
 // load makes the tokens of the month those of a file, and adds what was used since.
 func (m *Month) load(is, since state.Period[int64], zone *Zone, wall int64) {
+	if m == nil {
+		return
+	}
 	m.used, m.zone = is, zone
 	rezone(&m.used, zone.Month, wall, state.LongestSpendMonth)
 	m.used.Add(since)
@@ -100,17 +103,13 @@ func (m *Month) load(is, since state.Period[int64], zone *Zone, wall int64) {
 
 func bindMonth(a *Account, zone *Zone, now Now) {
 	isNew := a.Month == nil
-	m := askFor(a, &a.Month, a.Has(Monthly))
-	if m == nil {
-		return
-	}
-	if isNew {
-		if m.since = math.MinInt64; a.InFlight > 0 {
-			m.since = now.Wall
+	if m := askFor(a, &a.Month, a.Has(Monthly)); m != nil {
+		m.limit, m.zone = int64(a.Quota.MaxTokensPerMonth), zone
+		rezone(&m.used, zone.Month, now.Wall, state.LongestSpendMonth)
+		if isNew {
+			m.since = a.openSince(now.Wall)
 		}
 	}
-	m.limit, m.zone = int64(a.Quota.MaxTokensPerMonth), zone
-	rezone(&m.used, zone.Month, now.Wall, state.LongestSpendMonth)
 }
 
 func readMonth(a *Account, r *wire.Reader, as *As, has bool) {

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"math"
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/wire"
@@ -52,6 +53,15 @@ func askFor[X any, P rareLimit[X]](a *Account, at *P, asks bool) P {
 		*at = nil
 	}
 	return *at
+}
+
+// openSince returns the instant or the time until which calls may have been admitted that are open,
+// and of which a limit that begins now knows nothing.
+func (a *Account) openSince(now int64) int64 {
+	if a.InFlight == 0 {
+		return math.MinInt64
+	}
+	return now
 }
 
 // Bind has the limits that few accounts have follow the quota. zone is that of its day and month,

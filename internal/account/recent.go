@@ -1,9 +1,8 @@
 package account
 
 import (
-	"maps"
 	"math"
-	"slices"
+	"sort"
 
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -11,27 +10,44 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-const (
-	recently = 10 * Minute
-	kept     = 2 * recently // payments, for those that count them with a margin
-)
+const recently = 10 * Minute
 
 // Recent is what was spent in the last ten minutes, where a quota limits that: a sliding log. A
 // call counts as of its admission, or of its arrival where that is told.
 type Recent struct {
-	paid  ring.Queue[money.Amount] // by the instants, each once
-	total money.Amount             // of all that is there
+	paid  ring.Queue[payment] // by the instants, each once
+	gone  money.Amount        // what those paid that have left the queue
 	limit money.Amount
 	begun int64 // calls that were charged until then have paid nothing
 }
 
-// since returns what was spent from a cut on, and the place of the first payment of that.
-func (w *Recent) since(cut int64) (spent money.Amount, first int) {
-	first, spent = w.paid.Before(cut), w.total
-	for _, gone := range w.paid.Values()[:first] {
-		spent -= gone
+// payment is what was paid at an instant.
+type payment struct {
+	wall int64        // when that was: files have it, whatever the clock is set to later
+	sum  money.Amount // what was paid until then, this included
+}
+
+// window returns how long a payment counts for a caller with a span, of whose margin at most a
+// minute is heeded.
+func window(span int64) int64 { return min(recently-Minute+span, state.PaymentsLast) }
+
+// before returns what the first i payments came to, and those that have left.
+func (w *Recent) before(i int) money.Amount {
+	if i == 0 {
+		return w.gone
 	}
-	return spent, first
+	return w.paid.Value(i - 1).sum
+}
+
+// from returns what was paid from the i-th payment on.
+func (w *Recent) from(i int) money.Amount { return w.before(w.paid.Len()) - w.before(i) }
+
+// since returns what was paid from a cut on.
+func (w *Recent) since(cut int64) money.Amount { return w.from(w.paid.Before(cut)) }
+
+// leaves returns the instant of the payment which must leave until no more than that is left.
+func (w *Recent) leaves(left money.Amount) int64 {
+	return w.paid.When(sort.Search(w.paid.Len()-1, func(i int) bool { return w.from(i+1) <= left }))
 }
 
 // Used returns what was spent at a moment, for a caller with a span, and the time in UnixNano at
@@ -40,17 +56,15 @@ func (w *Recent) Used(span int64, now Now) (spent money.Amount, until int64) {
 	if w == nil {
 		return 0, 0
 	}
-	spent, first := w.since(now.Instant - span - recently + Minute)
-	if first < w.paid.Len() {
-		until = now.WallAt(w.paid.When(first) + span + recently - Minute + 1)
+	if spent = w.since(now.Instant - window(span)); spent > 0 {
+		until = now.WallAt(w.leaves(spent-1) + window(span) + 1)
 	}
 	return spent, until
 }
 
 // Deny denies what may cost more than the last ten minutes leave. What has no price Spend denies.
 func (w *Recent) Deny(ask Ask, now Now) (d Denial) {
-	span, left := ask.Span+recently-Minute, w.limit.Sub(ask.Money)
-	spent, first := w.since(now.Instant - span)
+	spent, left := w.since(now.Instant-window(ask.Span)), w.limit.Sub(ask.Money)
 	if !ask.Priced || spent <= left {
 		return d
 	}
@@ -58,9 +72,8 @@ func (w *Recent) Deny(ask Ask, now Now) (d Denial) {
 	if left < 0 {
 		r.TooMuch, left = "the request alone may cost more than the spend of ten minutes", 0
 	}
-	for ; spent > left; first++ {
-		spent -= *w.paid.Value(first)
-		r.Wait = w.paid.When(first) + span + 1 - now.Instant
+	if spent > left {
+		r.Wait = w.leaves(left) + window(ask.Span) + 1 - now.Instant
 	}
 	d.Add(&r)
 	return d
@@ -91,26 +104,30 @@ func (w *Recent) End(b Bill, how How, now Now) {
 
 // pay adds a payment, and drops those that count for nobody any more.
 func (w *Recent) pay(at int64, spent money.Amount, now Now) {
-	var gone int
-	w.total, gone = w.since(now.Instant - kept)
+	gone := w.paid.Before(now.Instant - state.PaymentsLast)
+	w.gone = w.before(gone)
 	w.paid.Drop(gone)
-	if spent = min(spent, math.MaxInt64-w.total); spent <= 0 || at < now.Instant-kept {
+	if spent = min(spent, math.MaxInt64-w.from(0)); spent <= 0 || at < now.Instant-state.PaymentsLast {
 		return
 	}
-	w.total += spent
-	if i := w.paid.Before(at); i < w.paid.Len() && w.paid.When(i) == at {
-		*w.paid.Edit(i) += spent
-	} else {
-		w.paid.Insert(at, spent)
+	i := w.paid.Before(at)
+	if i == w.paid.Len() || w.paid.When(i) != at {
+		w.paid.Insert(at, payment{now.WallAt(at), w.before(i)})
+	}
+	w.add(i, spent)
+}
+
+// add adds to the i-th payment, at the cost of those behind it.
+func (w *Recent) add(i int, more money.Amount) {
+	for ; i < w.paid.Len(); i++ {
+		w.paid.Edit(i).sum += more
 	}
 }
 
 // giveBack takes back a part of what was paid at an instant.
 func (w *Recent) giveBack(at int64, less money.Amount) {
 	if i := w.paid.Before(at); at > w.begun && i < w.paid.Len() && w.paid.When(i) == at {
-		less = min(less, *w.paid.Value(i))
-		*w.paid.Edit(i) -= less
-		w.total -= less
+		w.add(i, -min(less, w.before(i+1)-w.before(i)))
 	}
 }
 
@@ -124,14 +141,14 @@ func (w *Recent) move(from, to int64, most money.Amount, now Now) {
 
 // MayPass reports whether the limit may let an ask pass in time.
 func (w *Recent) MayPass(h Hope, now Now) bool {
-	spent, _ := w.since(now.Instant + h.Left - h.Span - recently + Minute)
+	spent := w.since(now.Instant + min(h.Left, state.PaymentsLast) - window(h.Span))
 	return spent.Sub(h.Open.Money) <= w.limit.Sub(h.Money)
 }
 
 // Lasts returns how long the last payment counts, whatever the margin.
 func (w *Recent) Lasts(now Now) int64 {
 	if n := w.paid.Len(); n > 0 {
-		return max(w.paid.When(n-1)+kept-now.Instant, 0)
+		return max(w.paid.When(n-1)+state.PaymentsLast-now.Instant, 0)
 	}
 	return 0
 }
@@ -139,34 +156,49 @@ func (w *Recent) Lasts(now Now) int64 {
 // Forget does nothing: what was spent counts until its ten minutes end.
 func (w *Recent) Forget(bool, Now) {}
 
-// payments returns what was spent as stores have it.
+// payments returns what was spent as stores have it. What lies in the future, because the wall
+// clock was set back, takes its present time.
 func (w *Recent) payments(now Now) state.Payments {
-	spent := make(map[int64]money.Amount)
-	for i := range w.paid.Len() {
-		spent[now.WallAt(w.paid.When(i))] = *w.paid.Value(i)
+	if w == nil {
+		return ""
 	}
-	return state.PaymentsOf(spent)
+	all := make([]state.Payment, w.paid.Len())
+	for i := range all {
+		p := w.paid.Edit(i)
+		if p.wall > now.Wall {
+			p.wall = now.WallAt(w.paid.When(i))
+		}
+		all[i] = state.Payment{At: p.wall, Spent: p.sum - w.before(i)}
+	}
+	return state.PaymentsOf(all)
 }
 
-// load makes the payments those of a store. One of the future counts as of now.
+// load makes the payments those of a store. Those that are there keep their instants, by which open
+// calls know them. One of the future counts as of now.
 func (w *Recent) load(is state.Payments, now Now) {
-	w.paid, w.total = ring.Queue[money.Amount]{}, 0
-	spent := is.Spent()
-	for _, at := range slices.Sorted(maps.Keys(spent)) {
-		w.pay(now.Instant-max(now.Wall-at, 0), spent[at], now)
+	if w == nil {
+		return
+	}
+	known := make(map[int64]int64, w.paid.Len()) // instants, by the time
+	for i, p := range w.paid.Values() {
+		known[p.wall] = w.paid.When(i)
+	}
+	w.paid, w.gone = ring.Queue[payment]{}, 0
+	for _, p := range is.All() {
+		at, has := known[p.At]
+		if wall := min(max(p.At, now.Wall-2*recently), now.Wall); !has {
+			at, p.At = now.Instant-now.Wall+wall, wall
+		}
+		w.pay(at, p.Spent, Now{Instant: at, Wall: p.At})
 	}
 }
 
 func bindRecent(a *Account, _ *Zone, now Now) {
 	isNew := a.Recent == nil
-	w := askFor(a, &a.Recent, a.Quota.MaxSpendPerTenMinutes != 0)
-	if w == nil {
-		return
-	}
-	w.limit = a.Quota.MaxSpendPerTenMinutes
-	if isNew {
-		if w.begun = math.MinInt64; a.InFlight > 0 {
-			w.begun = now.Instant
+	if w := askFor(a, &a.Recent, a.Quota.MaxSpendPerTenMinutes != 0); w != nil {
+		w.limit = a.Quota.MaxSpendPerTenMinutes
+		if isNew {
+			w.begun = a.openSince(now.Instant)
 		}
 	}
 }
@@ -175,18 +207,15 @@ func readRecent(a *Account, r *wire.Reader, as *As, has bool) {
 	w := askFor(a, &a.Recent, a.Quota.MaxSpendPerTenMinutes != 0)
 	if has != (w != nil) {
 		r.Fail("payments that the quota does not ask for, or none")
-	}
-	if !has || w == nil {
-		return
-	}
-	w.limit, w.begun = a.Quota.MaxSpendPerTenMinutes, r.Int()
-	n, at := r.Count(math.MaxInt, 2), int64(math.MinInt64)
-	for i := 0; i < n && r.Err() == nil; i++ {
-		at = r.Within(at, as.Last.Instant)
-		spent := money.Amount(r.UpTo(uint64(math.MaxInt64 - w.total)))
-		w.total += spent
-		w.paid.Push(at, spent)
-		at++
+	} else if has {
+		w.limit, w.begun = a.Quota.MaxSpendPerTenMinutes, r.Int()
+		at, sum := int64(math.MinInt64), money.Amount(0)
+		for n := r.Count(math.MaxInt, 2); n > 0 && r.Err() == nil; n-- {
+			at = r.Within(at, as.Last.Instant)
+			sum += money.Amount(r.UpTo(uint64(math.MaxInt64 - sum)))
+			w.paid.Push(at, payment{as.Last.WallAt(at), sum})
+			at++
+		}
 	}
 }
 
@@ -194,7 +223,7 @@ func readRecent(a *Account, r *wire.Reader, as *As, has bool) {
 func (w *Recent) AppendImage(to []byte) []byte {
 	to = wire.AppendUint(wire.AppendInt(to, w.begun), uint64(w.paid.Len()))
 	for i := range w.paid.Len() {
-		to = wire.AppendUint(wire.AppendInt(to, w.paid.When(i)), uint64(*w.paid.Value(i)))
+		to = wire.AppendUint(wire.AppendInt(to, w.paid.When(i)), uint64(w.from(i)-w.from(i+1)))
 	}
 	return to
 }

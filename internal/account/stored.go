@@ -119,10 +119,7 @@ func (a *Account) Spent(now Now) (is state.Spend) {
 	if a.Spend != nil {
 		is = a.Spend.Spend
 	}
-	is.Tokens = a.Month.Period()
-	if a.Recent != nil {
-		is.Recent = a.Recent.payments(now)
-	}
+	is.Tokens, is.Recent = a.Month.Period(), a.Recent.payments(now)
 	return is
 }
 
@@ -143,13 +140,9 @@ func (a *Account) StoreBeside(is *state.Snapshot, now Now) {
 // LoadSpent makes the spend, and the tokens of the month, those of a file, and adds what was spent
 // since that was written.
 func (a *Account) LoadSpent(is, since state.Spend, zone *Zone, now Now) {
-	if a.Month != nil {
-		a.Month.load(is.Tokens, since.Tokens, zone, now.Wall)
-	}
-	if a.Recent != nil {
-		is.Recent.Add(since.Recent)
-		a.Recent.load(is.Recent, now)
-	}
+	a.Month.load(is.Tokens, since.Tokens, zone, now.Wall)
+	is.Recent.Add(since.Recent)
+	a.Recent.load(is.Recent, now)
 	is.Tokens, is.Recent, since.Tokens, since.Recent = state.Period[int64]{}, "", state.Period[int64]{}, ""
 	a.NeedSpend(zone).Load(is, since, now.Wall)
 }

@@ -74,16 +74,18 @@ func (e *Engine) LoadSpend(counted string, is, since state.Spend, now account.No
 // LoadSpendOver is LoadSpend for a name that may have spent more than was written, by account, when
 // the file and the engine last had the same.
 func (e *Engine) LoadSpendOver(written map[string]state.Spend, counted string, is state.Spend, now account.Now) {
-	a, spent := e.Spender(counted), make(map[string]state.Spend)
-	if a != nil {
-		if spends := a.Spent(now); !spends.IsOver(now.Wall) {
-			spent[a.Name] = spends
-		}
+	var spends state.Spend
+	if a := e.Spender(counted); a != nil {
+		spends = a.Spent(now)
+	}
+	spent := make(map[string]state.Spend)
+	if !spends.IsOver(now.Wall) {
+		spent[counted] = spends
 	}
 	if !catalog.IsName(counted) || is.IsOver(now.Wall) {
 		is = state.Spend{}
 	}
-	if is != (state.Spend{}) || a != nil && a.Spent(now) != (state.Spend{}) {
+	if is != (state.Spend{}) || spends != (state.Spend{}) {
 		e.LoadSpend(counted, is, state.SpendSince(spent, written)[counted], now)
 	}
 }

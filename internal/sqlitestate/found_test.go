@@ -6,7 +6,6 @@ package sqlitestate
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -120,7 +119,7 @@ func TestWindowsFormat(t *testing.T) {
 		"a quota":       {Quotas: map[string]state.Quota{"m": limited}},
 		"what was said": {Quotas: map[string]state.Quota{"m": {}}, Said: map[string]state.Said{"m": state.SaidBy(state.Account, limited)}},
 		"tokens":        {Spend: map[string]state.Spend{"m": {Tokens: state.Period[int64]{Begin: begun, End: begun + 1, Spent: 3}}}},
-		"payments":      {Spend: map[string]state.Spend{"m": {Recent: state.Payments(fmt.Sprintf("%d,3,%d,4", late-int64(time.Minute), late))}}},
+		"payments":      {Spend: map[string]state.Spend{"m": {Recent: state.PaymentsOf([]state.Payment{{At: late - int64(time.Minute), Spent: 3}, {At: late, Spent: 4}})}}},
 	} {
 		d := openDB(t, filepath.Join(t.TempDir(), "s.db"))
 		store(t, d, u)

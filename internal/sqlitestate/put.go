@@ -162,7 +162,7 @@ func (s *Statements) sweepSpend(now int64, most int) error {
 	_, err := s.Exec(`DELETE FROM spend WHERE rowid IN (SELECT rowid FROM spend WHERE CASE WHEN json_valid(spent)
 		THEN json_extract(spent, '$[1]') < ?1 AND json_extract(spent, '$[4]') < ?1
 		AND ifnull(json_extract(spent, '$[7]'), 0) < ?1
-		AND (json_array_length(spent) < 11 OR json_extract(spent, '$[#-2]') < ?1 - 600000000000) END LIMIT ?2)`, now, most)
+		AND (json_array_length(spent) < 11 OR json_extract(spent, '$[#-2]') < ?3) END LIMIT ?2)`, now, most, now-state.PaymentsLast)
 	return err
 }
 

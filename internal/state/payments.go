@@ -1,10 +1,9 @@
 package state
 
 import (
-	"encoding/json"
+	"cmp"
+	"encoding/binary"
 	"errors"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -12,88 +11,114 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// Payments is what was spent at times, as a text, so that it is comparable: the times in UnixNano,
-// in order, and the micro-dollars of each, with commas between. The zero value is none. As a change
-// it may have negative ones.
+// PaymentsLast is how long payments are kept, in nanoseconds: ten minutes, and up to one for those
+// that count them with a margin.
+const PaymentsLast = int64(11 * time.Minute)
+
+// Payments is what was spent at times, in order. It is bytes in a string, so that it is comparable:
+// of each the time in UnixNano and the micro-dollars. The zero value is none. As a change it may
+// have negative ones.
 type Payments string
 
-// PaymentsOf returns the text of what was spent, by the time.
-func PaymentsOf(spent map[int64]money.Amount) Payments {
-	n := make([]int64, 0, 2*len(spent))
-	for _, at := range slices.Sorted(maps.Keys(spent)) {
-		if spent[at] != 0 {
-			n = append(n, at, int64(spent[at]))
+const paymentSize = 16
+
+// Payment is what was spent at a time.
+type Payment struct {
+	At    int64
+	Spent money.Amount
+}
+
+// PaymentsOf returns payments in order, those of a time as one. It may change the slice.
+func PaymentsOf(all []Payment) Payments {
+	slices.SortFunc(all, func(a, b Payment) int { return cmp.Compare(a.At, b.At) })
+	to := make([]byte, 0, len(all)*paymentSize)
+	for i, p := range all {
+		if i+1 < len(all) && all[i+1].At == p.At {
+			all[i+1].Spent = p.Spent.Add(all[i+1].Spent)
+		} else if p.Spent != 0 {
+			to = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(to, uint64(p.At)), uint64(p.Spent))
 		}
 	}
-	return paymentsOf(n)
+	return Payments(to)
 }
 
-func paymentsOf(n []int64) Payments {
-	text, err := json.Marshal(n)
-	if err != nil {
-		panic(err) // of integers
+// All returns the payments.
+func (p Payments) All() []Payment {
+	all := make([]Payment, len(p)/paymentSize)
+	from := []byte(p)
+	for i := range all {
+		at := from[i*paymentSize:]
+		all[i] = Payment{int64(binary.BigEndian.Uint64(at)), money.Amount(binary.BigEndian.Uint64(at[8:]))}
 	}
-	return Payments(strings.Trim(string(text), "[]"))
+	return all
 }
 
-// Spent returns what was spent, by the time; nothing for a text that is of no payments.
-func (p Payments) Spent() map[int64]money.Amount {
+// numbers returns the times and the micro-dollars of each, in turns.
+func (p Payments) numbers() (n []int64) {
+	for _, is := range p.All() {
+		n = append(n, is.At, int64(is.Spent))
+	}
+	return n
+}
+
+// Text returns those numbers with commas between, as files have them.
+func (p Payments) Text() string { return strings.Trim(numbersText(p.numbers()), "[]") }
+
+// ParsePayments is the reverse of Text.
+func ParsePayments(text string) (Payments, error) {
 	var n []int64
-	if DecodeStrictly("["+string(p)+"]", &n) != nil || len(n)%2 != 0 {
-		return nil
+	if DecodeStrictly("["+text+"]", &n) != nil {
+		return "", errPayments
 	}
-	spent := make(map[int64]money.Amount)
-	for i := 0; i < len(n); i += 2 {
-		spent[n[i]] = money.Amount(n[i+1])
-	}
-	return spent
+	return paymentsFrom(n, false)
 }
 
 var errPayments = errors.New("recent is no list of times and micro-dollars")
 
-func (p Payments) check(change bool) error {
-	spent := p.Spent()
-	for _, is := range spent {
-		if is < 0 && !change {
-			return errPayments
+// paymentsFrom is the reverse of numbers, for payments that may be a change.
+func paymentsFrom(n []int64, change bool) (Payments, error) {
+	var all []Payment
+	for of := range slices.Chunk(n, 2) {
+		if len(of) < 2 || of[1] < 0 && !change {
+			return "", errPayments
 		}
+		all = append(all, Payment{of[0], money.Amount(of[1])})
 	}
-	if PaymentsOf(spent) != p {
-		return errPayments
+	p := PaymentsOf(all)
+	if !slices.Equal(p.numbers(), n) {
+		return "", errPayments
 	}
-	return nil
+	return p, nil
 }
 
 // Add adds a change, and drops what no longer counts beside the last payment.
 func (p *Payments) Add(change Payments) {
-	spent, last := p.Spent(), int64(math.MinInt64)
-	for at, more := range change.Spent() {
-		spent[at] = max(spent[at].Add(more), 0)
+	if change == "" {
+		return
 	}
-	for at, is := range spent {
-		if is > 0 {
-			last = max(last, at)
-		}
+	all := PaymentsOf(append(p.All(), change.All()...)).All()
+	all = slices.DeleteFunc(all, func(p Payment) bool { return p.Spent < 0 })
+	if n := len(all); n > 0 {
+		last := all[n-1].At
+		all = slices.DeleteFunc(all, func(p Payment) bool { return uint64(last)-uint64(p.At) > uint64(PaymentsLast) })
 	}
-	maps.DeleteFunc(spent, func(at int64, _ money.Amount) bool { return uint64(last)-uint64(at) > uint64(11*time.Minute) })
-	*p = PaymentsOf(spent)
+	*p = PaymentsOf(all)
 }
 
 // less returns the change that makes before p.
 func (p Payments) less(before Payments) Payments {
-	spent := p.Spent()
-	for at, was := range before.Spent() {
-		spent[at] = spent[at].Sub(was)
+	if p == before {
+		return "" // as mostly, soon
 	}
-	return PaymentsOf(spent)
+	all := p.All()
+	for _, was := range before.All() {
+		all = append(all, Payment{was.At, money.Amount(0).Sub(was.Spent)})
+	}
+	return PaymentsOf(all)
 }
 
 // lasts reports whether one still counts at a time.
 func (p Payments) lasts(wall int64) bool {
-	for at := range p.Spent() {
-		if at > wall-int64(10*time.Minute) {
-			return true
-		}
-	}
-	return false
+	last := p[max(len(p)-paymentSize, 0):].All()
+	return len(last) > 0 && last[0].At > wall-PaymentsLast
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/money"
@@ -33,7 +32,7 @@ func (s *Spend) Add(change Spend) {
 
 // Less returns the change that makes before s: what s has more in the same periods.
 func (s Spend) Less(before Spend) Spend {
-	return Spend{Day: s.Day.less(before.Day), Month: s.Month.less(before.Month), Tokens: s.Tokens.less(before.Tokens), Recent: s.Recent.less(before.Recent)}
+	return Spend{s.Day.less(before.Day), s.Month.less(before.Month), s.Tokens.less(before.Tokens), s.Recent.less(before.Recent)}
 }
 
 // SpendSince returns what was spent on top of what a file has, or that its periods end elsewhere.
@@ -66,7 +65,7 @@ const (
 // change may be negative.
 func (s *Spend) Check(change bool) error {
 	return cmp.Or(s.Day.check("day", LongestSpendDay, change), s.Month.check("month", LongestSpendMonth, change),
-		s.Tokens.check("tokens", LongestSpendMonth, change), s.Recent.check(change))
+		s.Tokens.check("tokens", LongestSpendMonth, change))
 }
 
 // SpendText returns a spend as databases and events store it: six integers, and where windows are
@@ -74,14 +73,15 @@ func (s *Spend) Check(change bool) error {
 func SpendText(s Spend) string {
 	n := []int64{s.Day.Begin, s.Day.End, int64(s.Day.Spent), s.Month.Begin, s.Month.End, int64(s.Month.Spent)}
 	if s.HasWindow() {
-		n = append(n, s.Tokens.Begin, s.Tokens.End, s.Tokens.Spent)
+		n = append(append(n, s.Tokens.Begin, s.Tokens.End, s.Tokens.Spent), s.Recent.numbers()...)
 	}
+	return numbersText(n)
+}
+
+func numbersText(n []int64) string {
 	text, err := json.Marshal(n)
 	if err != nil {
 		panic(err) // of integers
-	}
-	if s.Recent != "" {
-		return strings.TrimSuffix(string(text), "]") + "," + string(s.Recent) + "]"
 	}
 	return string(text)
 }
@@ -108,7 +108,10 @@ func parseSpend(text string, change bool) (s Spend, err error) {
 		Month: SpendPeriod{Begin: n[3], End: n[4], Spent: money.Amount(n[5])},
 	}
 	if len(n) > 6 {
-		s.Tokens, s.Recent = Period[int64]{Begin: n[6], End: n[7], Spent: n[8]}, paymentsOf(n[9:])
+		s.Tokens = Period[int64]{Begin: n[6], End: n[7], Spent: n[8]}
+		if s.Recent, err = paymentsFrom(n[9:], change); err != nil {
+			return Spend{}, err
+		}
 	}
 	if err := s.Check(change); err != nil {
 		return Spend{}, err

@@ -47,6 +47,8 @@ func TestSpendChangesCommute(t *testing.T) {
 func FuzzSpendText(f *testing.F) {
 	for _, text := range []string{
 		"[0,0,0,0,0,0]", "[1,2,3,4,5,6]", "[1,2,-3,4,5,6]", "[2,1,0,0,0,0]", "[1,2,3]", "[1,2,3,4,5,6,7]", "{}", "null", "[1,2,3,4,5,6] ", "[1.5,2,3,4,5,6]",
+		"[1,2,3,4,5,6,7,8,9]", "[1,2,3,4,5,6,7,8,-9]", "[1,2,3,4,5,6,7,8,9,10]", "[0,0,0,0,0,0,0,0,0,10,11,12,13]", "[0,0,0,0,0,0,0,0,0,-10,-11,12,13]",
+		"[0,0,0,0,0,0,0,0,0,12,13,10,11]", "[0,0,0,0,0,0,0,0,0,-9223372036854775808,9223372036854775807,9223372036854775807,9223372036854775807]",
 		state.SpendText(state.Spend{Day: state.SpendPeriod{Begin: math.MinInt64, End: math.MinInt64 + 1, Spent: money.Max}}),
 	} {
 		f.Add(text)
@@ -67,6 +69,9 @@ func FuzzSpendText(f *testing.F) {
 		s.Add(change)
 		if s.Day.Spent < 0 || s.Month.Spent < 0 {
 			t.Errorf("%q twice is %+v", text, s)
+		}
+		if again, err := state.ParseSpend(state.SpendText(s)); err != nil || again != s {
+			t.Errorf("%q twice is %+v, and again %+v, %v", text, s, again, err)
 		}
 	})
 }

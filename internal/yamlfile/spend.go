@@ -58,7 +58,7 @@ func (w *encoder) spend(of string, spends map[string]state.Spend) {
 			case k.amount != nil:
 				w.text(k.key, k.unit.Text(*k.amount(&s)))
 			case k.list != nil:
-				w.text(k.key, string(*k.list(&s)))
+				w.text(k.key, k.list(&s).Text())
 			default:
 				w.buf = append(append(append(w.buf, "        "...), k.key...), ": "...)
 				w.instant(time.Unix(0, *k.time(&s)))
@@ -76,7 +76,7 @@ func (b snapshotBuilder) spend(model string, n *yaml.Node) error {
 			case k.amount != nil:
 				*k.amount(&s), err = valueOf(value, k.unit)
 			case k.list != nil:
-				*k.list(&s) = state.Payments(value.Value) // Check says whether it is one
+				*k.list(&s), err = state.ParsePayments(value.Value)
 			default:
 				var t time.Time
 				t, err = timeOf(value)
@@ -123,7 +123,9 @@ func (p *lineScanner) spend(snapshot *state.Snapshot, model string, indent int) 
 				if err != nil {
 					return err
 				}
-				*k.list(&s) = state.Payments(text)
+				if *k.list(&s), err = state.ParsePayments(string(text)); err != nil {
+					return err
+				}
 				return p.next()
 			default:
 				var t time.Time

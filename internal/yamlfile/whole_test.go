@@ -177,7 +177,7 @@ func everySection(now time.Time) *state.Snapshot {
 	s.Said = map[string]state.Said{"full": state.SaidBy(state.Account, s.Quotas["full"])}
 	day := state.SpendPeriod{Spent: money.USD(1), Begin: now.UnixNano(), End: now.Add(time.Hour).UnixNano()}
 	s.Spend = map[string]state.Spend{"full": {Day: day, Month: day}, "windows": {
-		Tokens: state.Period[int64]{Begin: 1, End: 2, Spent: 3}, Recent: state.PaymentsOf(map[int64]money.Amount{4: 5, 6: 7}),
+		Tokens: state.Period[int64]{Begin: 1, End: 2, Spent: 3}, Recent: state.PaymentsOf([]state.Payment{{At: 4, Spent: 5}, {At: 6, Spent: 7}}),
 	}}
 	return s
 }

@@ -148,9 +148,13 @@ func (a *account) spent(at time.Time) (day, month money.Amount) {
 
 // roll forgets a day that is over.
 func (a *account) roll(now time.Time) {
-	if a.day != nil && !now.Before(a.day.end) {
-		a.dayEnded, a.day = a.day.end, nil
+	if a.day == nil || now.Before(a.day.end) {
+		return
 	}
+	if a.day.requests > 0 || a.day.tokens > 0 { // else all was cancelled: as if it had not begun
+		a.dayEnded = a.day.end
+	}
+	a.day = nil
 }
 
 // chargeDay adds to the day that lasts, or begins one.
