@@ -144,7 +144,7 @@ func TestMarginOfPaymentsOutlastsTheProgram(t *testing.T) {
 			wantWindows(t, "again", again, 7*money.Dollar, 7_000_000)
 			time.Sleep(20 * time.Second)
 			wantWindows(t, "its end", again, 7*money.Dollar, 7_000_000)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			wantWindows(t, "behind it", again, 2*money.Dollar, 7_000_000)
 		})
 	}
@@ -163,7 +163,7 @@ func TestLongMarginOfPayments(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		wantWindows(t, "after 11 minutes", rl, 8*money.Dollar, 8_000_000)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantWindows(t, "behind them", rl, 0, 8_000_000)
 	})
 }
