@@ -130,7 +130,7 @@ func dumpOf(s *fleet.State, like *Dump) *Dump {
 	for name := range like.Stats {
 		is.Stats[name] = statsOf(s, name, now)
 		if _, q, ok := c.Cover(name); ok {
-			is.Quotas[name] = print(q)
+			is.Quotas[name] = former(q)
 		}
 		if a := s.Engine.Account(name); a != nil && a.CoolUntil > now.Wall {
 			is.Causes[name] = a.CoolCause
@@ -141,7 +141,7 @@ func dumpOf(s *fleet.State, like *Dump) *Dump {
 	for _, counted := range c.PoolNames() {
 		name, _ := state.PoolOf(counted)
 		pool, _ := c.Pool(counted)
-		is.Pools[name], is.PoolQuotas[name], is.Members[name] = statsOf(s, counted, now), print(pool.Quota), pool.Members
+		is.Pools[name], is.PoolQuotas[name], is.Members[name] = statsOf(s, counted, now), former(pool.Quota), pool.Members
 	}
 	return is
 }
@@ -149,13 +149,13 @@ func dumpOf(s *fleet.State, like *Dump) *Dump {
 func printed[V any](all map[string]V) map[string]string {
 	texts := make(map[string]string)
 	for name, v := range all {
-		texts[name] = print(v)
+		texts[name] = former(v)
 	}
 	return texts
 }
 
-// print prints a value as a program of before does, whose quotas had no windows.
-func print(v any) string {
+// former prints a value as a program of before does, whose quotas had no windows.
+func former(v any) string {
 	return strings.ReplaceAll(fmt.Sprintf("%+v", v), " MaxSpendPerTenMinutes:$0.00 MaxTokensPerMonth:0", "")
 }
 
