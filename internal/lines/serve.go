@@ -91,7 +91,7 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 		return moved
 	}
 	if !c.isNext() {
-		return l.sleepInPools(c, g)
+		return c.behind(g, l.sleepInPools(c, g))
 	}
 	c.Verdict = l.host.Decide(c, now)
 	waits := false
@@ -117,6 +117,12 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 		}
 	}
 	l.rest(c, now)
+	return c.behind(g, t)
+}
+
+// behind returns what a turn means for the other classes of a line. Where a candidate yields they are
+// next, also while it is not next itself in another line.
+func (c *Candidate) behind(g *line, t turn) turn {
 	if t == stays && c.yields && g.queue.Classes() > 1 {
 		return yields
 	}
