@@ -318,6 +318,7 @@ func TestSpendPerTenMinutesOfOpenCalls(t *testing.T) {
 // What counts of both windows is the same behind a restart, in either file, to the nanosecond and
 // to the token; and a Load forgets nothing of what came meanwhile.
 func TestWindowsOutlastTheProgram(t *testing.T) {
+	needSQLite(t)
 	quota := ratelimit.ModelQuota{MaxSpendPerTenMinutes: 10 * money.Dollar, MaxTokensPerMonth: 20_000_000}
 	for _, file := range []string{"state.yaml", "state.db"} { // "free" spends nothing
 		t.Run(file, func(t *testing.T) {
