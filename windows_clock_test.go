@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 // The windows of spend and of tokens on a wall clock that is set, in files that several limiters
 // share.
 
@@ -50,7 +52,6 @@ func wantWindows(t *testing.T, what string, rl *RateLimiter, spent money.Amount,
 // A payment is the same in a file however often the clocks of its readers are corrected: none of
 // two limiters that save in turns counts it twice.
 func TestPaymentsAreTheSameAfterSteps(t *testing.T) {
-	needSQLite(t)
 	for _, by := range []time.Duration{2 * time.Millisecond, -2 * time.Millisecond, time.Hour, -time.Hour} {
 		t.Run(fmt.Sprint(by), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -82,7 +83,6 @@ func TestPaymentsAreTheSameAfterSteps(t *testing.T) {
 
 // A call that was open at a Load gives back its charge, although the clock was corrected since.
 func TestLoadKeepsPaymentsOfOpenCalls(t *testing.T) {
-	needSQLite(t)
 	for _, backend := range []string{"yaml", "sqlite"} {
 		synctest.Test(t, func(t *testing.T) {
 			rl := openWindowed(t, windowed(t.TempDir(), backend))
@@ -104,7 +104,6 @@ func TestLoadKeepsPaymentsOfOpenCalls(t *testing.T) {
 
 // What Reset forgets of the month is forgotten in the file, too; and what was spent is not.
 func TestResetForgetsTheMonthInFiles(t *testing.T) {
-	needSQLite(t)
 	for _, backend := range []string{"yaml", "sqlite"} {
 		for _, model := range []string{"m", "unlisted"} {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,7 +129,6 @@ func TestResetForgetsTheMonthInFiles(t *testing.T) {
 
 // A margin of more than the store keeps does not lose what counts.
 func TestMarginOfPaymentsOutlastsTheProgram(t *testing.T) {
-	needSQLite(t)
 	for _, backend := range []string{"yaml", "sqlite"} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := windowed(t.TempDir(), backend)
@@ -156,7 +154,6 @@ func TestMarginOfPaymentsOutlastsTheProgram(t *testing.T) {
 
 // A margin of hours lengthens the ten minutes by one, in memory as behind a restart.
 func TestLongMarginOfPayments(t *testing.T) {
-	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		cfg := windowed(t.TempDir(), "sqlite")
 		cfg.Margin = 3 * time.Hour
@@ -205,7 +202,6 @@ func TestMonthOnClocksThatAreSet(t *testing.T) {
 
 // A limiter whose quota does not limit spend leaves in a database what others have paid.
 func TestPaymentsOfOthersStay(t *testing.T) {
-	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		cfg := windowed(t.TempDir(), "sqlite")
 		limited := openWindowed(t, cfg)
