@@ -120,8 +120,8 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	return c.behind(g, t)
 }
 
-// behind returns what a turn means for the other classes of a line. Where a candidate yields they are
-// next, also while it is not next itself in another line.
+// behind returns what a turn means for the other classes of a line. Where a candidate yields they
+// are next, also while it is not next itself in another line.
 func (c *Candidate) behind(g *line, t turn) turn {
 	if t == stays && c.yields && g.queue.Classes() > 1 {
 		return yields
