@@ -273,7 +273,7 @@ func (a *Account) closeOpen(c *Call) {
 	requests := 1
 	if c.Arrived {
 		requests = 0
-		a.Open.Arrived--
+		a.Open.Arrived = max(a.Open.Arrived-1, 0) // an image may have told fewer
 	}
 	a.Open.less(requests, c.Tokens, c.Most)
 }

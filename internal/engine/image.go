@@ -157,8 +157,9 @@ func (e *Engine) readAccounts(r *wire.Reader) *account.Accounts {
 	e.other = account.ReadAccount(r, &account.As{
 		Name: state.OtherAccount, SpendZone: e.zoneOfSpend(""), Last: e.last, Span: e.span,
 	})
-	if among.Other = e.other; e.other.Spend == nil {
-		r.Fail("no account of the models without room")
+	_, used := e.other.LastAt()
+	if among.Other = e.other; e.other.Spend == nil || used {
+		r.Fail("no account of the models without room, or one that counts more than money")
 		return among
 	}
 	as := account.As{Last: e.last, Span: e.span}
