@@ -480,7 +480,8 @@ func TestBusyProcessReadsNothing(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := log.n.Load() - was; n > 5 {
+		// It would read 71 times. A moment in which the scheduler lets nothing be under way is one.
+		if n := log.n.Load() - was; n > 20 {
 			t.Errorf("a busy process has read %d times", n)
 		}
 		time.Sleep(time.Second)
