@@ -138,23 +138,28 @@ func monthOf(a *account.Account, origin state.Origin, now account.Now) Limit {
 
 // budgetsOf returns the spend of an account.
 func budgetsOf(a *account.Account, span int64, now account.Now) (budgets []Budget) {
-	recent := Budget{Limit: state.Budgets[state.SpendPerTenMinutes].Key, Max: a.Quota.MaxSpendPerTenMinutes}
-	spent, until := a.Recent.Used(span, now)
-	if recent.Spent = spent; spent != 0 {
-		recent.Until = time.Unix(0, until)
+	recent, leaves := a.Recent.Used(span, now)
+	var dayEnd, monthEnd int64
+	if a.Spend != nil {
+		dayEnd, monthEnd = a.Spend.Day.End, a.Spend.Month.End
 	}
-	day := Budget{Limit: state.Budgets[state.SpendPerDay].Key, Max: a.Quota.MaxSpendPerDay, Spent: a.Spend.OfDay(now.Wall)}
-	month := Budget{Limit: state.Budgets[state.SpendPerMonth].Key, Max: a.Quota.MaxSpendPerMonth, Spent: a.Spend.OfMonth(now.Wall)}
-	if day.Spent != 0 {
-		day.Until = time.Unix(0, a.Spend.Day.End)
-	}
-	if month.Spent != 0 {
-		month.Until = time.Unix(0, a.Spend.Month.End)
-	}
-	for _, b := range [...]Budget{recent, day, month} {
-		if b.Max != 0 || b.Spent != 0 {
-			budgets = append(budgets, b)
+	for _, is := range [...]struct {
+		budget     int
+		max, spent money.Amount
+		until      int64
+	}{
+		{state.SpendPerTenMinutes, a.Quota.MaxSpendPerTenMinutes, recent, leaves},
+		{state.SpendPerDay, a.Quota.MaxSpendPerDay, a.Spend.OfDay(now.Wall), dayEnd},
+		{state.SpendPerMonth, a.Quota.MaxSpendPerMonth, a.Spend.OfMonth(now.Wall), monthEnd},
+	} {
+		if is.max == 0 && is.spent == 0 {
+			continue
 		}
+		b := Budget{Limit: state.Budgets[is.budget].Key, Max: is.max, Spent: is.spent}
+		if is.spent != 0 {
+			b.Until = time.Unix(0, is.until)
+		}
+		budgets = append(budgets, b)
 	}
 	return budgets
 }
