@@ -1,0 +1,59 @@
+// Package cli is the commands of the program ratelimit: their flags, their help, and what they print.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// The statuses with which the program ends.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2 // of flags, arguments or files that say what cannot be
+)
+
+// usageError is a mistake of the one who called the program.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef returns a mistake of the one who called the program.
+func usagef(format string, arguments ...any) error {
+	return usageError{fmt.Errorf(format, arguments...)}
+}
+
+// Run runs the program with its arguments, and returns the status with which it ends. Only results
+// go to stdout; what a person is told goes to stderr.
+func Run(arguments []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(arguments)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ratelimit",
+		Short: "Keep the calls of any program inside the quotas of LLM providers",
+		Long: `ratelimit keeps requests, tokens and money of calls to large language models inside
+the quotas of their providers, exactly, for all programs of a machine together.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newProxy())
+	return root
+}
