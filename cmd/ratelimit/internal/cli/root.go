@@ -1,4 +1,5 @@
-// Package cli is the commands of the program ratelimit: their flags, their help, and what they print.
+// Package cli is the commands of the program ratelimit: their flags, their help and what they
+// print.
 package cli
 
 import (
@@ -55,5 +56,8 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newProxy())
+	root.AddCommand(newEnv())
+	addVersion(root)
+	addCompletion(root)
 	return root
 }
