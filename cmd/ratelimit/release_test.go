@@ -1,0 +1,82 @@
+package main_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+const module = "dappco.re/go/core/go-ratelimit/cmd/ratelimit"
+
+// A release is what a stranger can install: the modules as .ci/release writes them, with no replace,
+// from a proxy in a folder.
+func TestReleaseInstalls(t *testing.T) {
+	needsRepository(t)
+	released := t.TempDir()
+	if output, err := ciRelease("-dirty", "v0.1.0", released); err != nil {
+		t.Fatalf("%v:\n%s", err, output)
+	}
+	installed := t.TempDir()
+	// The module cache of the machine serves what others wrote, and shall not get what this wrote.
+	// With -trimpath the build cache serves although the module cache lies elsewhere.
+	flags := "-trimpath -modcacherw"
+	if os.Getenv("RATELIMIT_LONG") == "" {
+		flags += " -tags=nosqlite" // which takes twenty seconds to unpack
+	}
+	command := exec.Command("go", "install", module+"@v0.1.0")
+	command.Dir = installed
+	command.Env = append(os.Environ(), "GOBIN="+installed, "GOMODCACHE="+t.TempDir(), "GOFLAGS="+flags,
+		"GOSUMDB=off", "GOWORK=off", "GOPROXY=file://"+released+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"))
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, output)
+	}
+	output, err := exec.Command(filepath.Join(installed, "ratelimit"), "version").CombinedOutput()
+	if want := "ratelimit v0.1.0 " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"; err != nil || string(output) != want {
+		t.Fatalf("version: %v: %q, want %q", err, output, want)
+	}
+}
+
+func TestReleaseRefusesWhatIsNoVersion(t *testing.T) {
+	needsRepository(t)
+	for _, arguments := range []string{"", "0.1.0", "v0.1", "v2.0.0", "v0.1.0 x y"} {
+		output, err := ciRelease(strings.Fields(arguments)...)
+		if err == nil || !strings.Contains(output, "usage: bash .ci/release") {
+			t.Errorf("release %s: %v: %s", arguments, err, output)
+		}
+	}
+}
+
+// needsRepository skips a test where there is no clone of the repository, or nothing to read it.
+func needsRepository(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the scripts of .ci are for Unix")
+	}
+	for _, tool := range []string{"bash", "git"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	if output, err := exec.Command("git", "rev-parse", "--git-dir").CombinedOutput(); err != nil {
+		t.Skipf("no clone: %s", output)
+	}
+}
+
+func ciRelease(arguments ...string) (output string, err error) {
+	command := exec.Command("bash", append([]string{"../../.ci/release"}, arguments...)...)
+	both, err := command.CombinedOutput()
+	return string(both), err
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	output, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(output))
+}
