@@ -30,8 +30,8 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 }
 
 // Refusal returns the answer of a [Transport] to a request that the limiter refused, for a program
-// that refuses calls by itself, such as a gateway whose own line is full: status 429 in the format of
-// the API to which the request belongs, or is most like, with the time of the decision. It reads
+// that refuses calls by itself, such as a gateway whose own line is full: status 429 in the format
+// of the API to which the request belongs, or is most like, with the time of the decision. It reads
 // nothing of the body, and does not close it.
 func Refusal(req *http.Request, limit *ratelimit.LimitError) *http.Response {
 	a, _ := new(Transport).recognize(req, new(Call))

@@ -1,5 +1,5 @@
-// Package pieces keeps bodies in pieces. Unlike a buffer that grows, a List takes no more memory than
-// the bytes that it keeps.
+// Package pieces keeps bodies in pieces. Unlike a buffer that grows, a List takes no more memory
+// than the bytes that it keeps.
 package pieces
 
 import (

@@ -91,8 +91,8 @@ func (f *proxyFlags) upstreamsOf(file fileConfig) ([]*proxy.Upstream, error) {
 	return all, nil
 }
 
-// secret returns the secret of this installation, and makes it at the first time. It lies beside the
-// shared file, so that all who share that name accounts alike.
+// secret returns the secret of this installation, and makes it at the first time. It lies beside
+// the shared file, so that all who share that name accounts alike.
 func (f *proxyFlags) secret(cfg ratelimit.Config) ([]byte, error) {
 	path := f.secretFile
 	if path == "" {

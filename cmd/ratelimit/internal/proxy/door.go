@@ -44,8 +44,8 @@ func hostOf(address string) string {
 }
 
 // check returns why a request is not answered; nil for one that is. The name of the host keeps
-// pages out whose own name leads here (DNS rebinding), the origin those that are elsewhere. Pages may
-// be read by a link from elsewhere where safe requests are free.
+// pages out whose own name leads here (DNS rebinding), the origin those that are elsewhere. Where
+// safe requests are free, a link from elsewhere may be followed.
 func (d *door) check(r *http.Request, safeIsFree bool) *fault {
 	switch {
 	case r.Method == http.MethodConnect, r.Method == http.MethodTrace, r.URL.IsAbs(), !strings.HasPrefix(r.RequestURI, "/"):

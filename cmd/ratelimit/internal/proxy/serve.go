@@ -33,8 +33,8 @@ type Listeners struct {
 	TLS     *tls.Config // for both
 }
 
-// Serve answers clients until ctx ends, and then for as long as their calls take, but not longer than
-// grace. It closes the listeners. Calls that are open then are cut, which is no error.
+// Serve answers clients until ctx ends, and then for as long as their calls take, but not longer
+// than grace. It closes the listeners. Calls that are open then are cut, which is no error.
 func (p *Proxy) Serve(ctx context.Context, on Listeners, grace time.Duration) error {
 	requests, cut := context.WithCancel(context.Background())
 	defer cut()
