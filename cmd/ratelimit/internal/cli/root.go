@@ -1,4 +1,4 @@
-// Package cli is the commands of the program ratelimit: their flags, their help and what they
+// Package cli is the commands of the program ratelimit: their flags, their help, and what they
 // print.
 package cli
 

@@ -25,14 +25,6 @@ func addVersion(root *cobra.Command) {
 	})
 }
 
-// noArguments refuses arguments, as a mistake of the one who called.
-func noArguments(command *cobra.Command, arguments []string) error {
-	if len(arguments) > 0 {
-		return usagef("%s: unexpected argument %q", command.Name(), arguments[0])
-	}
-	return nil
-}
-
 // versionText returns what is known of how this program was built.
 func versionText(info *debug.BuildInfo, known bool) string {
 	platform := runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH
