@@ -12,8 +12,8 @@ import (
 
 const module = "dappco.re/go/core/go-ratelimit/cmd/ratelimit"
 
-// A release is what a stranger can install: the modules as .ci/release writes them, without replace,
-// served from a folder.
+// A release is what a stranger can install: the modules that .ci/release writes, which replace
+// nothing, from a proxy that is a folder.
 func TestReleaseInstalls(t *testing.T) {
 	needsRepository(t)
 	released := t.TempDir()

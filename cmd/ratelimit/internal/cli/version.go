@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+const rootExamples = `  ratelimit proxy --upstream https://api.openai.com --rpm 30 --tpm 40000
+  ratelimit env openai-python`
+
 // addVersion adds the command version, and the flag --version, which prints the same.
 func addVersion(root *cobra.Command) {
 	root.Version = versionText(debug.ReadBuildInfo())
