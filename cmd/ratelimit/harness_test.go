@@ -123,6 +123,7 @@ type proxied struct {
 	t          testing.TB
 	cmd        *exec.Cmd
 	url, admin string
+	token      string // of an operator, where the proxy wants one
 	log        *output
 	ended      chan struct{}
 }
@@ -192,7 +193,7 @@ func (p *proxied) waiting(want int) {
 	p.t.Helper()
 	pattern := regexp.MustCompile(`(?m)^ratelimit_queued_requests\{.*\} (\d+)$`)
 	for late := time.Now().Add(patience); ; {
-		_, metrics := get(p.t, p.admin+"/metrics")
+		metrics := p.metrics()
 		total := 0
 		for _, found := range pattern.FindAllStringSubmatch(metrics, -1) {
 			var n int
@@ -206,6 +207,16 @@ func (p *proxied) waiting(want int) {
 			p.t.Fatalf("%d calls wait, want %d", total, want)
 		}
 	}
+}
+
+// metrics returns what the proxy tells Prometheus.
+func (p *proxied) metrics() string {
+	p.t.Helper()
+	resp, err := http.DefaultClient.Do(request(p.t, http.MethodGet, p.admin+"/metrics", "", "X-Ratelimit-Token", p.token))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return read(p.t, resp)
 }
 
 // get gets a page.

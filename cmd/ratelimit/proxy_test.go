@@ -250,17 +250,17 @@ pools:
 // A budget is of all models together, at the prices that providers publish.
 func TestBudget(t *testing.T) {
 	u := provider(t, nil)
-	p := start(t, "--upstream", "openai="+u.URL, "--upstream", "b="+u.URL, "--max-cost-per-day", "0.0002", "--max-wait", "1ms")
-	var got []int
-	for range 3 {
+	p := start(t, "--upstream", "openai="+u.URL, "--upstream", "b="+u.URL, "--max-cost-per-day", "0.0003", "--max-wait", "1ms")
+	const one = 0.0000425 // 5 tokens for $2.50 a million, and 3 for $10
+	for sum := one; ; sum += one {
 		resp := post(t, p.url+"/openai/v1/chat/completions", chat("gpt-4o"))
 		body := read(t, resp)
-		if got = append(got, resp.StatusCode); resp.StatusCode == 429 && !strings.Contains(body, "budget") {
-			t.Errorf("refused with %s", body)
+		if resp.StatusCode == 429 && strings.Contains(body, "spend_exceeded") && sum > one {
+			break
 		}
-	}
-	if got[0] != 200 || got[2] != 429 {
-		t.Errorf("got %v", got)
+		if resp.StatusCode != 200 || sum > 0.0003 {
+			t.Fatalf("after $%f: %d, %s", sum, resp.StatusCode, body)
+		}
 	}
 }
 
