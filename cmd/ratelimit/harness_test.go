@@ -25,6 +25,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if to := os.Getenv(reverseEnv); to != "" {
+		serveReverse(to)
+	}
 	if runtime.GOOS == "windows" {
 		fmt.Println("left out on Windows: the tests end the program with signals")
 		return
