@@ -108,27 +108,6 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	}
 }
 
-// newBase returns what sends requests: as http.DefaultTransport does, but that it neither asks for
-// compressed answers by itself nor has few connections to a host.
-func newBase() *http.Transport {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.DisableCompression = true
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 256
-	base.ResponseHeaderTimeout = 10 * time.Minute
-	return base
-}
-
-// sender sends what has its place in the quota.
-type sender struct{ *http.Transport }
-
-// RoundTrip sends a request, which then waits no more.
-func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
-	if x := exchangeOf(req.Context()); x != nil {
-		x.room.leave()
-	}
-	return s.Transport.RoundTrip(req)
-}
-
 // plain returns the name of a quota's model behind the prefix of its upstream, for any of the names
 // under which the model is called.
 func (p *Proxy) plain(prefix, name string) string {
