@@ -20,7 +20,9 @@ type door struct {
 func newDoor(hosts []string, clients *Clients) *door {
 	d := &door{hosts: make(map[string]bool, len(hosts)), clients: clients}
 	for _, host := range hosts {
-		d.hosts[strings.ToLower(host)] = true
+		if name := hostOf(host); name != "" { // which requests without a host have
+			d.hosts[name] = true
+		}
 	}
 	return d
 }

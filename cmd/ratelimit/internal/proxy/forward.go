@@ -29,6 +29,7 @@ func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	makePrivate(resp.Header) // also of an upgrade, which the writer does not see
 	if x.writer.hasBegun() {
 		return inStream(resp), nil
 	}
