@@ -144,6 +144,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		write(x.writer, (&fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()}).response(r))
 		return
 	}
+	if bad = p.admitKey(r, x); bad != nil {
+		write(x.writer, bad.response(r))
+		return
+	}
 	if class != "" {
 		ctx = ratelimit.WithClass(ctx, class)
 	}
@@ -174,6 +178,20 @@ func (p *Proxy) admit(r *http.Request, x *exchange) (*Client, *fault) {
 	}
 	x.rest = r.URL.EscapedPath()
 	return client, nil
+}
+
+// admitKey returns why a request with its keys does not go to its upstream; nil for one that does.
+func (p *Proxy) admitKey(r *http.Request, x *exchange) *fault {
+	if x.upstream.Key != "" {
+		return nil // which goes in place of all of them
+	}
+	if _, bad := p.door.who(r, false); bad != nil {
+		return bad
+	}
+	if p.perKey && hasTwoKeys(r) {
+		return &fault{http.StatusBadRequest, "the request has two keys: with --per-key it cannot be told whose account it is on"}
+	}
+	return nil
 }
 
 // label returns the class and the flow of a request, and takes them off its path.

@@ -30,6 +30,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	reduceEncoding(out.Header, p.heartbeat > 0)
+	if p.door.clients != nil && x.upstream.Key == "" {
+		p.door.clients.withoutTokens(out)
+	}
 	key, place := keyOf(out.Header, out.URL.RawQuery)
 	x.key, x.place = key, place
 	if x.upstream.Key != "" {
