@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// plainUpstream is an upstream that shows what it gets, byte for byte, and answers with given bytes.
+// plainUpstream is an upstream that shows the bytes that it gets, and answers with given ones.
 func plainUpstream(t testing.TB, answer string) (url string, got <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
