@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,7 +51,7 @@ func statusOf(answer string) (status int) {
 // raw is a request on the wire, which is the last one of its connection.
 func raw(method, target, body string, headers ...string) string {
 	lines := []string{method + " " + target + " HTTP/1.1", "Connection: close"}
-	if !strings.Contains(strings.Join(headers, "\n"), "Host:") {
+	if !slices.ContainsFunc(headers, func(line string) bool { return strings.HasPrefix(line, "Host:") }) {
 		lines = append(lines, "Host: 127.0.0.1")
 	}
 	if body != "" {

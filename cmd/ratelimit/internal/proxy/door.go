@@ -85,3 +85,8 @@ func (d *door) who(r *http.Request, keys bool) (*Client, *fault) {
 
 // isUpgrade reports whether a request opens a WebSocket or another protocol.
 func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
+
+// opensSocket reports whether a request opens a WebSocket. It has no body.
+func opensSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}

@@ -105,11 +105,19 @@ const maxBody = 32 << 20
 
 var tooLarge = &fault{http.StatusRequestEntityTooLarge, "the body has more than 32 MiB"}
 
+// isFraming are the trailers that no request may have.
+var isFraming = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+
 // bodied returns a request with a body that was read.
 func bodied(r *http.Request, body pieces.List) *http.Request {
 	size := int64(0)
 	for _, piece := range body {
 		size += int64(len(piece))
+	}
+	for name := range r.Trailer {
+		if isFraming[name] || strings.HasPrefix(name, ownHeader) {
+			delete(r.Trailer, name)
+		}
 	}
 	r.ContentLength, r.TransferEncoding = size, nil
 	if len(r.Trailer) > 0 {

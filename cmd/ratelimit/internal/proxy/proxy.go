@@ -194,6 +194,8 @@ func (p *Proxy) admit(r *http.Request, x *exchange) (*Client, *fault) {
 		return nil, bad
 	case isSigned(r):
 		return nil, &fault{http.StatusBadRequest, "a signature of AWS (SigV4) holds for one host only: Bedrock works with an API key"}
+	case leadsUp(r.URL.Path):
+		return nil, &fault{http.StatusBadRequest, "the path has . or .. in it, which may lead to another upstream"}
 	}
 	x.rest = r.URL.EscapedPath()
 	return client, nil

@@ -63,9 +63,10 @@ func reduceEncoding(h http.Header, none bool) {
 
 // withBody reads the body of a request. It returns nil for a client that is gone.
 func (p *Proxy) withBody(r *http.Request, x *exchange) (*http.Request, *fault) {
-	if isUpgrade(r) {
+	if opensSocket(r) {
 		return r, nil
 	}
+	r.Header.Del("Upgrade") // to what is no WebSocket, such as h2c; the body is one as any other
 	body, bad, err := x.read(r)
 	switch {
 	case bad != nil:
