@@ -111,10 +111,10 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	}
 }
 
-// counted returns the name under which a model is counted: behind that of its upstream, if there are
-// several, and of the account of its key, if each is one. Versions of a name are looked for behind
-// the upstream alone: openai/gpt-4o at an upstream that hosts models of others is not gpt-4o at one
-// of the name openai.
+// counted returns the name under which a model is counted: behind that of its upstream, if there
+// are several, and of the account of its key, if each is one. Versions of a name are looked for
+// behind the upstream alone: openai/gpt-4o at an upstream that hosts models of others is not gpt-4o
+// at one of the name openai.
 func (p *Proxy) counted(x *exchange, model string) string {
 	prefix := x.upstream.counted
 	if prefix == "" && !p.perKey {
