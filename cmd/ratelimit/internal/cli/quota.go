@@ -225,8 +225,8 @@ func (q *quotaFlags) addClasses(cfg *ratelimit.Config) error {
 	return nil
 }
 
-// addAccounts adds a quota and a price for the accounts of keys beside each of a model, which is like
-// it, and the accounts to the pools, which hold for all keys together.
+// addAccounts adds a quota and a price for the accounts of keys beside each of a model, which is
+// like it, and the accounts to the pools, which hold for all keys together.
 func addAccounts(cfg *ratelimit.Config, upstreams []*proxy.Upstream) {
 	addAccountsTo(cfg.Quotas, upstreams)
 	cfg.Prices = maps.Clone(cfg.Prices)

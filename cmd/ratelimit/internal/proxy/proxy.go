@@ -26,8 +26,9 @@ type Settings struct {
 	Clients   *Clients    // who may ask; nil for everybody
 	ClassBy   Label       // where the class of a call comes from
 	FlowBy    Label       // where its flow comes from
-	// HasQuota reports whether a quota has a name, so that dated and prefixed names of a model count
-	// with it. It is asked where names of models get others before them. Nil takes names as they are.
+	// HasQuota reports whether a quota has a name, so that dated and prefixed names of a model
+	// count with it. It is asked where names of models get others before them. Nil takes names as
+	// they are.
 	HasQuota func(name string) bool
 	// Secret, if there is one, makes each key an account of its own, named by an HMAC with it.
 	Secret []byte
