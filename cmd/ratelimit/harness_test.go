@@ -25,6 +25,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if to := os.Getenv(reverseEnv); to != "" {
+		serveReverse(to)
+	}
 	if runtime.GOOS == "windows" {
 		fmt.Println("left out on Windows: the tests end the program with signals")
 		return
@@ -217,6 +220,22 @@ func (p *proxied) metrics() string {
 		p.t.Fatal(err)
 	}
 	return read(p.t, resp)
+}
+
+// tells waits until a metric is told.
+func (p *proxied) tells(pattern string) {
+	p.t.Helper()
+	want := regexp.MustCompile("(?m)^" + pattern + "$")
+	for late := time.Now().Add(patience); ; {
+		metrics := p.metrics()
+		if want.MatchString(metrics) {
+			return
+		}
+		if time.Now().After(late) {
+			name, _, _ := strings.Cut(pattern, `\{`)
+			p.t.Fatalf("no %s in %s", pattern, regexp.MustCompile(`(?m)^`+name+`.*$`).FindAllString(metrics, -1))
+		}
+	}
 }
 
 // get gets a page.
