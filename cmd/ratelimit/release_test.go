@@ -40,6 +40,47 @@ func TestReleaseInstalls(t *testing.T) {
 	}
 }
 
+// The tags of a release are on a commit whose modules require each other by version.
+func TestReleaseTags(t *testing.T) {
+	needsRepository(t)
+	clone := t.TempDir()
+	git := func(arguments ...string) string {
+		t.Helper()
+		output, err := exec.Command("git", append([]string{"-C", clone, "-c", "user.name=t", "-c", "user.email=t@t.test"}, arguments...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %q: %v\n%s", arguments, err, output)
+		}
+		return string(output)
+	}
+	git("clone", "-q", "--no-tags", repository(t), ".")
+	head := git("rev-parse", "HEAD")
+	script, err := os.ReadFile("../../.ci/release")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(clone, ".ci", "release"), script, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", filepath.Join(clone, ".ci", "release"), "-dirty", "-tag", "v0.3.0", t.TempDir())
+	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t.test", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t.test")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, output)
+	}
+	if got, want := strings.Fields(git("tag")), "cmd/ratelimit/v0.3.0 otelratelimit/v0.3.0 promratelimit/v0.3.0 redislimit/v0.3.0 redisstore/v0.3.0 v0.3.0"; strings.Join(got, " ") != want {
+		t.Errorf("the tags are %q, want %q", got, want)
+	}
+	if got := git("rev-parse", "HEAD"); got != head {
+		t.Error("the branch has moved")
+	}
+	if mod := git("show", "cmd/ratelimit/v0.3.0:cmd/ratelimit/go.mod"); strings.Contains(mod, "replace") || !strings.Contains(mod, "go-ratelimit/redisstore v0.3.0") {
+		t.Errorf("the tag has\n%s", mod)
+	}
+	if sum := git("show", "v0.3.0:redisstore/go.sum"); !strings.Contains(sum, "dappco.re/go/core/go-ratelimit v0.3.0 h1:") {
+		t.Errorf("the tag has\n%s", sum)
+	}
+	git("fsck", "--connectivity-only")
+}
+
 func TestReleaseRefusesWhatIsNoVersion(t *testing.T) {
 	needsRepository(t)
 	for _, arguments := range []string{"", "0.1.0", "v0.1", "v2.0.0", "v0.1.0 x y"} {
@@ -64,6 +105,16 @@ func needsRepository(t *testing.T) {
 	if output, err := exec.Command("git", "rev-parse", "--git-dir").CombinedOutput(); err != nil {
 		t.Skipf("no clone: %s", output)
 	}
+}
+
+// repository returns the root of the clone.
+func repository(t *testing.T) string {
+	t.Helper()
+	output, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(output))
 }
 
 func ciRelease(arguments ...string) (output string, err error) {
