@@ -47,7 +47,7 @@ var importRules = map[string][]string{
 	"keyed/keyedtest": {modulePath + "/keyed"},
 	"llmhttp": {
 		modulePath, modulePath + "/money",
-		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+		modulePath + "/internal/jsonscan", modulePath + "/internal/pieces", modulePath + "/internal/sse",
 		modulePath + "/internal/apicall", modulePath + "/internal/notice",
 		modulePath + "/internal/test/fakeprovider", // in its tests
 		modulePath + "/internal/test/adaptivesim",  // in its tests
@@ -149,6 +149,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/money", "gopkg.in/yaml.v3",
 	},
 	"internal/jsonscan": {},
+	"internal/pieces":   {},
 	"internal/sse":      {},
 	"internal/ring":     {modulePath + "/internal/tokens"},
 	"internal/wire":     {},

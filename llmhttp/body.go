@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 )
 
 // bodyForm is the form of a request's body as its headers declare it.
@@ -41,45 +40,6 @@ func requestForm(h http.Header) bodyForm {
 		return jsonBody
 	}
 	return typedBody
-}
-
-// pieceSize is the size of the pieces in which a body is read and kept, in bytes. It is a size
-// class of the allocator, so that a piece takes no more memory than it has bytes.
-const pieceSize = 32 << 10
-
-// readBuffers holds buffers for reading bodies.
-var readBuffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
-
-// pieces is the beginning of a body in pieces of pieceSize bytes and a shorter one. Unlike a buffer
-// that grows it takes no more memory than the bytes that it keeps.
-type pieces [][]byte
-
-// add appends a copy of b.
-func (p *pieces) add(b []byte) {
-	if len(b) > 0 {
-		*p = append(*p, append(make([]byte, 0, len(b)), b...))
-	}
-}
-
-// reader returns a reader of all pieces. Several readers may be used at once.
-func (p pieces) reader() io.Reader { return &piecesReader{rest: p} }
-
-// piecesReader reads pieces, which it does not change.
-type piecesReader struct {
-	rest pieces
-	at   int // bytes read of the first piece
-}
-
-// Read reads from the current piece.
-func (r *piecesReader) Read(to []byte) (int, error) {
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(to, r.rest[0][r.at:])
-	if r.at += n; r.at == len(r.rest[0]) {
-		r.rest, r.at = r.rest[1:], 0
-	}
-	return n, nil
 }
 
 // joinedBody is a body of which a part was read and stands in front again. It closes as the body

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/pieces"
 )
 
 // The codings of a body, as far as its flight can read them.
@@ -95,8 +97,8 @@ func (u *unzipper) decode() error {
 	if err != nil {
 		return err
 	}
-	buf := readBuffers.Get().(*[pieceSize]byte)
-	defer readBuffers.Put(buf)
+	buf := pieces.Buffers.Get().(*[pieces.Size]byte)
+	defer pieces.Buffers.Put(buf)
 	for {
 		n, err := r.Read(buf[:])
 		if n > 0 {

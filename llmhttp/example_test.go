@@ -425,3 +425,18 @@ func ExampleWithBackend() {
 	resp.Body.Close()
 	// Output: /v1/files/file-1 Bearer sk-us
 }
+
+// A gateway with a line of its own refuses calls in the format that the SDK of the caller knows.
+func ExampleRefusal() {
+	req := httptest.NewRequest("POST", "https://gateway.test/v1/messages", nil)
+	resp := llmhttp.Refusal(req, &ratelimit.LimitError{
+		Model: "claude-sonnet-5-5", Err: ratelimit.ErrQueueFull,
+		Decision: ratelimit.Decision{Code: ratelimit.DecisionRPMLimit, Reason: "the gateway is full", RetryAfter: 1500 * time.Millisecond},
+	})
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Println(resp.StatusCode, resp.Header.Get("Retry-After"))
+	fmt.Println(string(body))
+	// Output:
+	// 429 2
+	// {"type":"error","error":{"type":"rate_limit_error","message":"go-ratelimit: the call was not sent (rpm_exceeded, queue_full): model \"claude-sonnet-5-5\": the gateway is full, free in 1.5s: the queue is full"}}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
+	"dappco.re/go/core/go-ratelimit/internal/pieces"
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/media"
 )
 
@@ -168,8 +169,8 @@ func (in *inspection) namesNone() bool {
 // readText reads a text as far as it is JSON, and at most one byte more than max. At the end of the
 // text it returns io.EOF.
 func (in *inspection) readText(text io.Reader) error {
-	buf := readBuffers.Get().(*[pieceSize]byte)
-	defer readBuffers.Put(buf)
+	buf := pieces.Buffers.Get().(*[pieces.Size]byte)
+	defer pieces.Buffers.Put(buf)
 	for !in.stopped && in.size <= in.max {
 		n, err := text.Read(buf[:min(int64(len(buf)), in.max+1-in.size)])
 		in.scan(buf[:n])

@@ -29,6 +29,18 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 	return refusal(f.call.Request, limit, f.adapter.Refusal(refusalMessage(limit))), nil
 }
 
+// Refusal returns the answer of a [Transport] to a request that the limiter refused, for a program
+// that refuses calls by itself, such as a gateway whose own line is full: status 429 in the format
+// of the API to which the request belongs, or is most like, with the time of the decision. It reads
+// nothing of the body, and does not close it.
+func Refusal(req *http.Request, limit *ratelimit.LimitError) *http.Response {
+	a, _ := new(Transport).recognize(req, new(Call))
+	if a == nil {
+		a = likelyAdapter(req)
+	}
+	return refusal(req, limit, a.Refusal(refusalMessage(limit)))
+}
+
 // The headers that mark a response that the Transport made itself. Their values are the code of
 // the decision, the cause of the cooldown that denied, if it was one, the model that denied, its
 // pool that did and the reason in words, all three quoted, and what ended the wait, by its name in

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/pieces"
 )
 
 // decoder returns the text of a body.
@@ -68,9 +70,9 @@ type heldBody struct {
 	body io.Reader
 	max  int64 // bytes to hold; one more shows that the body is larger
 
-	buf   *[pieceSize]byte
-	n     int    // bytes in buf, which are not in full yet
-	full  pieces // what was read before buf
+	buf   *[pieces.Size]byte
+	n     int         // bytes in buf, which are not in full yet
+	full  pieces.List // what was read before buf
 	size  int64
 	whole bool  // the body was read to its end
 	err   error // that ended the reading, other than the end of the body
@@ -86,7 +88,7 @@ type readResult struct {
 }
 
 func holdBody(ctx context.Context, body io.Reader, most int64) *heldBody {
-	return &heldBody{ctx: ctx, body: body, max: most, buf: readBuffers.Get().(*[pieceSize]byte)}
+	return &heldBody{ctx: ctx, body: body, max: most, buf: pieces.Buffers.Get().(*[pieces.Size]byte)}
 }
 
 // Read reads from the body, and holds what it returns.
@@ -100,7 +102,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 		return 0, errHeldEnough
 	}
 	if b.n == len(b.buf) {
-		b.full.add(b.buf[:])
+		b.full.Add(b.buf[:])
 		b.n = 0
 	}
 	to := b.buf[b.n:]
@@ -145,9 +147,9 @@ func readFor(body io.Reader, asks <-chan []byte, got chan<- readResult) {
 	}
 }
 
-// pieces returns what was read.
-func (b *heldBody) pieces() pieces {
-	b.full.add(b.buf[:b.n])
+// held returns what was read.
+func (b *heldBody) held() pieces.List {
+	b.full.Add(b.buf[:b.n])
 	b.n = 0
 	return b.full
 }
@@ -156,13 +158,13 @@ func (b *heldBody) pieces() pieces {
 // that is all.
 func (b *heldBody) request(req *http.Request) *http.Request {
 	send := req.WithContext(req.Context())
-	head := b.pieces()
+	head := b.held()
 	if !b.whole {
-		send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
+		send.Body = &joinedBody{io.MultiReader(head.Reader(), req.Body), req.Body}
 		return send
 	}
-	send.Body = &joinedBody{head.reader(), req.Body}
-	send.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(head.reader()), nil }
+	send.Body = &joinedBody{head.Reader(), req.Body}
+	send.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(head.Reader()), nil }
 	return send
 }
 
@@ -195,6 +197,6 @@ func (b *heldBody) release() {
 		close(b.asks)
 	}
 	if !b.deserts {
-		readBuffers.Put(b.buf)
+		pieces.Buffers.Put(b.buf)
 	}
 }

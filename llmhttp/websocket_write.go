@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/pieces"
 )
 
 // socket is the connection of a WebSocket whose calls are counted. It is the body of the answer
@@ -120,7 +121,7 @@ func (s *socket) take(part *framePart) error {
 	default:
 		s.frames = append(s.frames, part.bytes...)
 		for piece := part.bytes; len(piece) > 0; { // so that the copy stays small
-			n := min(len(piece), pieceSize)
+			n := min(len(piece), pieces.Size)
 			s.content = s.client.unmask(s.content[:0], piece[:n])
 			s.message.read(s.content)
 			piece = piece[n:]

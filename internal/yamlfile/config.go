@@ -24,9 +24,10 @@ const maxConfig = 1 << 20
 // of another type. Null and what the document does not name stay as they are. An error names the
 // line, the key and the value.
 //
-// The exported fields of the struct and of the structs within have a yaml tag, a name or "-". They
-// are texts, booleans, integers, durations (as "250ms"), structs, lists, arrays that a list need
-// not fill, maps with texts as keys, or implement [encoding.TextUnmarshaler].
+// The exported fields of the struct and of the structs within have a yaml tag, a name or "-"; those
+// of an embedded struct are fields of the outer one. They are texts, booleans, integers, durations
+// (as "250ms"), structs, lists, arrays that a list need not fill, maps with texts as keys, or
+// implement [encoding.TextUnmarshaler].
 func DecodeConfig(r io.Reader, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
@@ -195,6 +196,12 @@ func scalarText(n *yaml.Node) (string, error) {
 // is none.
 func fieldOf(v reflect.Value, key string) reflect.Value {
 	for i := range v.NumField() {
+		if v.Type().Field(i).Anonymous {
+			if field := fieldOf(v.Field(i), key); field.IsValid() {
+				return field
+			}
+			continue
+		}
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
 		if name == key && name != "" && name != "-" {
 			return v.Field(i)

@@ -1,4 +1,5 @@
-// Package cli is the commands of the program ratelimit: their flags, their help, and what they print.
+// Package cli is the commands of the program ratelimit: their flags, their help, and what they
+// print.
 package cli
 
 import (

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/proxy"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// quotaFlags are the flags of the quota.
+type quotaFlags struct {
+	config        string
+	profiles      []string
+	rpm, tpm, rpd int
+	inFlight      int
+	learn         bool
+	strict        bool
+	maxCost       string
+	classes       []string
+}
+
+func (q *quotaFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&q.config, "config", "", "`file` of quotas, pools, classes, prices and upstreams, as docs/program.md has it")
+	flags.StringArrayVar(&q.profiles, "profile", nil, "`[NAME=]PROVIDER[/TIER]` whose quotas hold for the upstream; may be repeated")
+	flags.IntVar(&q.rpm, "rpm", 0, "`requests` a minute, for each model without a quota of its own")
+	flags.IntVar(&q.tpm, "tpm", 0, "`tokens` a minute, likewise")
+	flags.IntVar(&q.rpd, "rpd", 0, "`requests` a day, likewise")
+	flags.IntVar(&q.inFlight, "in-flight", 0, "`calls` at a time, likewise")
+	flags.BoolVar(&q.learn, "learn", false, "take the limits that the provider reports with its answers")
+	flags.BoolVar(&q.strict, "strict", false, "refuse calls that no quota limits, or that nothing can count")
+	flags.StringVar(&q.maxCost, "max-cost-per-day", "", "`dollars` that all calls of a day may cost")
+	flags.StringArrayVar(&q.classes, "class", nil, "`NAME=WEIGHT` of a class that calls may name, or NAME=ahead;\nmay be repeated (default interactive=ahead, batch=1)")
+}
+
+// defaultClasses are there unless the operator names others: people go ahead of what runs in bulk,
+// and find a tenth of each limit free.
+var defaultClasses = map[string]ratelimit.Class{
+	"interactive": {Ahead: true, ReservePercent: 10},
+	"batch":       {},
+}
+
+// budgetPool is the pool of --max-cost-per-day.
+const budgetPool = "budget"
+
+// configOf returns the limiter's configuration: that of the file, with what the flags say.
+func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream, perKey bool, log *slog.Logger) (ratelimit.Config, error) {
+	if q.rpm < 0 || q.tpm < 0 || q.rpd < 0 || q.inFlight < 0 {
+		return cfg, usagef("--rpm, --tpm, --rpd and --in-flight: must not be negative")
+	}
+	cfg.Quotas, cfg.Pools, cfg.Classes = maps.Clone(cfg.Quotas), maps.Clone(cfg.Pools), maps.Clone(cfg.Classes)
+	if cfg.Quotas == nil {
+		cfg.Quotas = make(map[string]ratelimit.ModelQuota)
+	}
+	cfg.MatchVersions = cfg.MatchVersions || q.config == ""
+	cfg.LearnQuotas = cfg.LearnQuotas || q.learn
+	if q.strict {
+		cfg.Unknown = ratelimit.UnknownDeny
+	}
+	if (ratelimit.ModelQuota{MaxRPM: q.rpm, MaxTPM: q.tpm, MaxRPD: q.rpd, MaxInFlight: q.inFlight}) != (ratelimit.ModelQuota{}) {
+		all := cfg.Quotas["*"]
+		for _, set := range []struct {
+			to   *int
+			flag int
+		}{{&all.MaxRPM, q.rpm}, {&all.MaxTPM, q.tpm}, {&all.MaxRPD, q.rpd}, {&all.MaxInFlight, q.inFlight}} {
+			if set.flag > 0 {
+				*set.to = set.flag
+			}
+		}
+		cfg.Quotas["*"] = all
+	}
+	if err := q.addProfiles(&cfg, upstreams); err != nil {
+		return cfg, err
+	}
+	if err := q.addBudget(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := q.addClasses(&cfg); err != nil {
+		return cfg, err
+	}
+	if len(cfg.Quotas)+len(cfg.Providers)+len(cfg.Pools) == 0 {
+		if !cfg.LearnQuotas && !q.strict {
+			log.Warn("no quota: calls are counted, and none is held back (--rpm, --tpm, --profile, --config or --learn)")
+		}
+		cfg.Quotas["*"] = ratelimit.ModelQuota{} // else the limiter has the quotas of Gemini
+	}
+	if perKey {
+		addAccounts(cfg.Quotas, upstreams)
+	}
+	return cfg, nil
+}
+
+// addProfiles adds the quotas of profiles. Those of an only upstream stay profiles, whose quotas
+// follow the provider with --learn; of several each has the names of its models behind its own.
+func (q *quotaFlags) addProfiles(cfg *ratelimit.Config, upstreams []*proxy.Upstream) error {
+	for _, text := range q.profiles {
+		name, said, named := strings.Cut(text, "=")
+		if !named {
+			said = text
+		}
+		provider, tier, _ := strings.Cut(said, "/")
+		profile, err := ratelimit.Profile(ratelimit.Provider(provider), strings.TrimPrefix(strings.ToLower(tier), "tier"))
+		if err != nil {
+			if profile, err = ratelimit.Profile(ratelimit.Provider(provider), tier); err != nil {
+				return usagef("--profile %s: %w", text, err)
+			}
+		}
+		if !named {
+			name = provider
+		}
+		if len(upstreams) == 1 {
+			cfg.Providers = append(cfg.Providers, profile.Provider)
+			if cfg.Tiers == nil {
+				cfg.Tiers = make(map[ratelimit.Provider]string)
+			}
+			cfg.Tiers[profile.Provider] = profile.Tier
+			continue
+		}
+		if !hasName(upstreams, name) {
+			return usagef("--profile %s: no upstream is named %q: want NAME=PROVIDER/TIER", text, name)
+		}
+		for model, quota := range profile.Models {
+			if _, ok := cfg.Quotas[name+"/"+model]; !ok {
+				cfg.Quotas[name+"/"+model] = quota
+			}
+		}
+	}
+	return nil
+}
+
+func hasName(upstreams []*proxy.Upstream, name string) bool {
+	for _, u := range upstreams {
+		if u.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// addBudget adds the pool of all models that limits what a day costs.
+func (q *quotaFlags) addBudget(cfg *ratelimit.Config) error {
+	if q.maxCost == "" {
+		return nil
+	}
+	var amount money.Amount
+	if err := amount.UnmarshalText([]byte("$" + strings.TrimPrefix(q.maxCost, "$"))); err != nil || amount <= 0 {
+		return usagef("--max-cost-per-day %s: want dollars, such as 5 or 12.50", q.maxCost)
+	}
+	if cfg.Pools == nil {
+		cfg.Pools = make(map[string]ratelimit.Pool)
+	}
+	cfg.Pools[budgetPool] = ratelimit.Pool{Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: amount}}
+	return nil
+}
+
+// addClasses adds the classes that calls may name.
+func (q *quotaFlags) addClasses(cfg *ratelimit.Config) error {
+	if len(q.classes) == 0 {
+		if cfg.Classes == nil {
+			cfg.Classes = defaultClasses
+		}
+		return nil
+	}
+	if cfg.Classes == nil {
+		cfg.Classes = make(map[string]ratelimit.Class)
+	}
+	for _, text := range q.classes {
+		name, said, ok := strings.Cut(text, "=")
+		class := cfg.Classes[name]
+		switch weight, err := positive(said); {
+		case !ok || name == "":
+			return usagef("--class %s: want NAME=WEIGHT or NAME=ahead", text)
+		case said == "ahead":
+			class.Ahead = true
+		case err != nil:
+			return usagef("--class %s: %w", text, err)
+		default:
+			class.Weight = weight
+		}
+		cfg.Classes[name] = class
+	}
+	return nil
+}
+
+// addAccounts adds a quota for the accounts of keys beside each of a model, which is like it.
+func addAccounts(quotas map[string]ratelimit.ModelQuota, upstreams []*proxy.Upstream) {
+	for name, quota := range maps.Clone(quotas) {
+		prefix, model := "", name
+		if len(upstreams) > 1 {
+			upstream, rest, ok := strings.Cut(name, "/")
+			if !ok || !hasName(upstreams, upstream) {
+				continue // a pattern over all
+			}
+			prefix, model = upstream+"/", rest
+		}
+		if model != "*" {
+			quotas[prefix+"key-*/"+model] = quota
+		}
+	}
+}
+
+// positive reads a whole number above zero.
+func positive(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("%q is no whole number above zero", text)
+	}
+	return n, nil
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/proxy"
+	"dappco.re/go/core/go-ratelimit/internal/settings"
+	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
+)
+
+// fileConfig is a file of --config: that of the library, with upstreams.
+type fileConfig struct {
+	ratelimit.Config
+	Upstreams map[string]upstreamConfig `yaml:"upstreams"`
+}
+
+type upstreamConfig struct {
+	URL    string `yaml:"url"`
+	KeyEnv string `yaml:"key_env"` // the variable of the environment with its key
+}
+
+// readConfig reads the file of --config; no path is an empty one.
+func readConfig(path string) (fileConfig, error) {
+	var read fileConfig
+	if path == "" {
+		return read, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return read, usagef("--config: %w", err)
+	}
+	defer file.Close()
+	if err = yamlfile.DecodeConfig(file, &read); err != nil {
+		return read, usagef("--config: %s: %w", path, err)
+	}
+	return read, nil
+}
+
+// upstreamsOf returns the upstreams of the file and of the flags, which win.
+func (f *proxyFlags) upstreamsOf(file fileConfig) ([]*proxy.Upstream, error) {
+	said := maps.Clone(file.Upstreams)
+	if said == nil {
+		said = make(map[string]upstreamConfig)
+	}
+	for _, text := range f.upstreams {
+		name, address, named := strings.Cut(text, "=")
+		if !named || strings.Contains(name, "/") {
+			name, address = "", text
+		}
+		said[name] = upstreamConfig{URL: address, KeyEnv: said[name].KeyEnv}
+	}
+	for _, text := range f.keyEnvs {
+		name, variable, named := strings.Cut(text, "=")
+		if !named {
+			name, variable = "", text
+		}
+		if !named && len(said) == 1 {
+			name = slices.Collect(maps.Keys(said))[0]
+		}
+		of, ok := said[name]
+		if !ok {
+			return nil, usagef("--key-env %s: which upstream is meant? want NAME=VARIABLE", text)
+		}
+		of.KeyEnv = variable
+		said[name] = of
+	}
+	if len(said) == 0 {
+		return nil, usagef("--upstream: where should calls go? For instance --upstream https://api.openai.com")
+	}
+	var all []*proxy.Upstream
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		u, err := proxy.NewUpstream(name, said[name].URL)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if variable := said[name].KeyEnv; variable != "" {
+			if u.Key = strings.TrimSpace(os.Getenv(variable)); u.Key == "" {
+				return nil, usagef("--key-env: the variable %s is empty", variable)
+			}
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// secret returns the secret of this installation, and makes it at the first time. It lies beside
+// the shared file, so that all who share that name accounts alike.
+func (f *proxyFlags) secret(cfg ratelimit.Config) ([]byte, error) {
+	path := f.secretFile
+	if path == "" {
+		path = f.shared.file
+		if path == "" {
+			path = cfg.FilePath
+		}
+		if path == "" {
+			var err error
+			if path, err = settings.SQLite.DefaultPath(); err != nil {
+				return nil, err
+			}
+		}
+		path += ".secret"
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		if secret, err = os.ReadFile(path); err == nil && len(secret) != 32 {
+			err = usagef("--secret-file: %s has %d bytes, want 32", path, len(secret))
+		}
+		return secret, err
+	case err != nil:
+		return nil, err
+	}
+	_, err = file.Write(secret)
+	return secret, errors.Join(err, file.Close())
+}

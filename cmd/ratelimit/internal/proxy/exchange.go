@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/pieces"
+	"dappco.re/go/core/go-ratelimit/llmhttp"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	proxy    *Proxy
+	upstream *Upstream
+	writer   *writer
+	rest     string // the path at the upstream, as it was sent
+	key      string // that the upstream gets, for the name of its account; empty for none
+	place    string // where the client's key was
+	room     place
+	stop     context.CancelCauseFunc
+
+	// What the Transport found out, on another goroutine with a heartbeat.
+	model atomic.Pointer[string] // the counted name; nil for a request that is no call
+	beats atomic.Bool            // comments may be sent while the call waits
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange that a context belongs to; nil for none.
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// beating are the adapters whose streams are server-sent events and whose clients pass over
+// comments. Those of Gemini fail on them.
+var beating = map[string]bool{"openai": true, "anthropic": true, "mistral": true, "cohere": true}
+
+// nameOf is llmhttp.Transport.Model: it names what a call is counted under.
+func nameOf(call *llmhttp.Call) string {
+	x := exchangeOf(call.Request.Context())
+	if x == nil || call.Model == "" {
+		return call.Model
+	}
+	name := x.upstream.counted + call.Model
+	if x.proxy.perKey {
+		// The quota of the model, of which the account of each key has one like it.
+		name = x.upstream.counted + account(x.proxy.secret, x.key) + "/" + x.proxy.plain(x.upstream.counted, name)
+	}
+	x.beats.Store(call.Stream && beating[call.Adapter])
+	x.model.Store(&name)
+	return name
+}
+
+// HandleEvent is ratelimit.Config.Events: it learns which calls stand in line.
+func (p *Proxy) HandleEvent(ctx context.Context, e *ratelimit.Event) {
+	if e.Kind == ratelimit.EventQuotaChanged && e.By == "process" {
+		p.tellQuota(e)
+		return
+	}
+	if e.Kind != ratelimit.EventQueued {
+		return
+	}
+	if x := exchangeOf(ctx); x != nil && !x.room.enter(e.Decision) {
+		x.stop(errNoRoom)
+	}
+}
+
+// read reads the body of a request as a whole: so a client that goes away is noticed while the call
+// waits, and the call can be sent again.
+func (x *exchange) read(r *http.Request) (pieces.List, *fault, error) {
+	if r.ContentLength > maxBody {
+		return nil, tooLarge, nil
+	}
+	var body pieces.List
+	size := int64(0)
+	buf := pieces.Buffers.Get().(*[pieces.Size]byte)
+	defer pieces.Buffers.Put(buf)
+	for {
+		x.writer.readWithin(x.proxy.idleTimeout)
+		n, err := io.ReadFull(r.Body, buf[:])
+		if size += int64(n); size > maxBody {
+			return nil, tooLarge, nil
+		}
+		if !x.room.hold(n) {
+			return nil, nil, errNoRoom
+		}
+		body.Add(buf[:n])
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			if err == io.ErrUnexpectedEOF && r.ContentLength > 0 && size < r.ContentLength {
+				return nil, nil, err
+			}
+			x.writer.readWithin(0)
+			return body, nil, nil
+		default:
+			return nil, nil, err
+		}
+	}
+}
+
+const maxBody = 32 << 20
+
+var tooLarge = &fault{http.StatusRequestEntityTooLarge, "the body has more than 32 MiB"}
+
+// bodied returns a request with a body that was read.
+func bodied(r *http.Request, body pieces.List) *http.Request {
+	size := int64(0)
+	for _, piece := range body {
+		size += int64(len(piece))
+	}
+	r.ContentLength, r.TransferEncoding = size, nil
+	if len(r.Trailer) > 0 {
+		r.ContentLength = -1 // trailers go behind chunks
+	}
+	if size == 0 && len(r.Trailer) == 0 {
+		r.Body, r.GetBody = http.NoBody, nil
+		return r
+	}
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.Reader()), nil }
+	r.Body = io.NopCloser(body.Reader())
+	return r
+}
+
+// line tells the log of a request that is over.
+func (x *exchange) line(r *http.Request, began time.Time) {
+	attributes := []any{"method", r.Method, "path", r.URL.Path, "status", x.writer.status, "took", time.Since(began).Round(time.Millisecond)}
+	if model := x.model.Load(); model != nil {
+		attributes = append(attributes, "model", *model)
+	}
+	x.proxy.log.Info("call", attributes...)
+}

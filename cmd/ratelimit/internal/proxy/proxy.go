@@ -1,0 +1,188 @@
+// Package proxy is an HTTP server that holds the calls of all its clients inside one quota, and
+// changes nothing else of them.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp"
+	"dappco.re/go/core/go-ratelimit/promratelimit"
+)
+
+// Settings say what a Proxy does.
+type Settings struct {
+	Upstreams []*Upstream // one without a name, or any number with names that differ
+	Hosts     []string    // names of this machine beside the loopback addresses
+	Clients   *Clients    // who may ask; nil for everybody
+	ClassBy   Label       // where the class of a call comes from
+	FlowBy    Label       // where its flow comes from
+	// Secret, if there is one, makes each key an account of its own, named by an HMAC with it.
+	Secret []byte
+
+	MaxQueue    int           // calls that wait; further ones are refused
+	MaxQueued   int64         // bytes of bodies that are not sent yet
+	MaxWait     time.Duration // of a call for room; zero is no bound
+	IdleTimeout time.Duration // of a client that neither sends nor reads
+	Heartbeat   time.Duration // between comments while a streamed call waits; zero for none
+	NoWebSocket bool
+
+	FailClosed bool // as that of the limiter: whether a store that is away means that nothing is served
+
+	Metrics *promratelimit.Handler // which is told of the limiter's events; nil for no metrics
+	Log     *slog.Logger
+}
+
+// Proxy is the handler for clients. Make one with New, and give it its limiter with Use before it
+// serves. It is safe for concurrent use.
+type Proxy struct {
+	upstreams   []*Upstream
+	door        *door
+	classBy     Label
+	flowBy      Label
+	perKey      bool
+	secret      []byte
+	keys        bool // an upstream has a key, so that clients have tokens in its place
+	room        room
+	idleTimeout time.Duration
+	heartbeat   time.Duration
+	settings    Settings
+	log         *slog.Logger
+
+	limiter  *ratelimit.RateLimiter
+	reverse  *httputil.ReverseProxy
+	base     *http.Transport
+	draining atomic.Bool
+	open     sync.WaitGroup // requests, upgraded ones included
+}
+
+// New returns a Proxy, whose HandleEvent is to be among the Events of its limiter.
+func New(s Settings) (*Proxy, error) {
+	p := &Proxy{
+		upstreams: s.Upstreams, door: newDoor(s.Hosts, s.Clients), classBy: s.ClassBy, flowBy: s.FlowBy,
+		perKey: s.Secret != nil, secret: s.Secret, idleTimeout: s.IdleTimeout, heartbeat: s.Heartbeat, settings: s, log: s.Log,
+		room: room{maxWaiting: s.MaxQueue, maxBytes: s.MaxQueued},
+		base: newBase(),
+	}
+	if len(s.Upstreams) == 0 {
+		return nil, errors.New("no upstream")
+	}
+	names := make(map[string]bool)
+	for _, u := range s.Upstreams {
+		switch {
+		case u.Name == "" && len(s.Upstreams) > 1:
+			return nil, errors.New("of several upstreams each needs a name, as in openai=https://api.openai.com")
+		case names[u.Name]:
+			return nil, fmt.Errorf("two upstreams are named %q", u.Name)
+		}
+		names[u.Name] = true
+		if len(s.Upstreams) > 1 {
+			u.counted = u.Name + "/"
+		}
+		p.keys = p.keys || u.Key != ""
+	}
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite: p.rewrite, Transport: forwarder{p}, FlushInterval: -1, BufferPool: buffers{},
+		ErrorHandler: p.failed, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	return p, nil
+}
+
+// Use sets the limiter.
+func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
+	p.limiter = rl
+	for _, u := range p.upstreams {
+		u.transport = &llmhttp.Transport{
+			Base: sender{p.base}, Limiter: rl, Model: nameOf, MaxWait: p.settings.MaxWait, MaxBody: maxBody,
+			NoWebSocket: p.settings.NoWebSocket,
+		}
+	}
+}
+
+// plain returns the name of a quota's model behind the prefix of its upstream, for any of the names
+// under which the model is called.
+func (p *Proxy) plain(prefix, name string) string {
+	return strings.TrimPrefix(p.limiter.CountedAs(name), prefix)
+}
+
+// tellQuota warns that another process of the shared quota has said another quota.
+func (p *Proxy) tellQuota(e *ratelimit.Event) {
+	name := e.Model
+	if name == "" {
+		name = e.Pool
+	}
+	p.log.Warn("another process has said another quota, which holds now", "of", name, "quota", e.Quota)
+}
+
+// ServeHTTP answers a client.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.open.Add(1)
+	defer p.open.Done()
+	began := time.Now()
+	ctx, stop := context.WithCancelCause(r.Context())
+	defer stop(nil)
+	x := &exchange{proxy: p, writer: newWriter(w, p.idleTimeout), stop: stop}
+	x.room.in = &p.room
+	defer x.room.leave()
+	defer x.line(r, began)
+	client, bad := p.admit(r, x)
+	if bad != nil {
+		write(x.writer, bad.response(r))
+		return
+	}
+	class, flow := p.label(r, x, client)
+	if x.upstream, x.rest = p.upstreamOf(x.rest); x.upstream == nil {
+		write(x.writer, (&fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()}).response(r))
+		return
+	}
+	if class != "" {
+		ctx = ratelimit.WithClass(ctx, class)
+	}
+	if flow != "" {
+		ctx = ratelimit.WithFlow(ctx, flow)
+	}
+	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, x))
+	if r, bad = p.withBody(r, x); bad != nil || r == nil {
+		if bad != nil {
+			write(x.writer, bad.response(r))
+		}
+		return
+	}
+	p.reverse.ServeHTTP(x.writer, r)
+}
+
+// admit returns the client that asks, or why it gets no answer.
+func (p *Proxy) admit(r *http.Request, x *exchange) (*Client, *fault) {
+	if bad := p.door.check(r, false); bad != nil {
+		return nil, bad
+	}
+	client, bad := p.door.who(r, p.keys)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case isSigned(r):
+		return nil, &fault{http.StatusBadRequest, "a signature of AWS (SigV4) holds for one host only: Bedrock works with an API key"}
+	}
+	x.rest = r.URL.EscapedPath()
+	return client, nil
+}
+
+// label returns the class and the flow of a request, and takes them off its path.
+func (p *Proxy) label(r *http.Request, x *exchange, client *Client) (class, flow string) {
+	var own Client
+	if client != nil {
+		own = *client
+	}
+	class, x.rest = p.classBy.of(r.Header, x.rest, own.Class, "X-Ratelimit-Class")
+	flow, x.rest = p.flowBy.of(r.Header, x.rest, own.Flow, "X-Ratelimit-Flow")
+	return class, flow
+}

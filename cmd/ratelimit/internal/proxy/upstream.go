@@ -1,0 +1,86 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/llmhttp"
+)
+
+// Upstream is a provider to which calls go. The operator names it; no request chooses another one.
+type Upstream struct {
+	// Name is the first segment of the paths that lead there, such as "openai". Empty is for the
+	// only upstream, which gets all paths.
+	Name string
+	// URL is where it is: https, or http on this machine. Paths are appended to its own.
+	URL *url.URL
+	// Key is sent in place of the client's; empty leaves that as it is.
+	Key string
+
+	base      string // the path of URL without a slash at its end, as it is sent
+	counted   string // stands before the names of models; empty for the only upstream
+	transport *llmhttp.Transport
+}
+
+var upstreamName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// NewUpstream returns an upstream. An error names what is wrong with its name or its address, and
+// has nothing of a key in it.
+func NewUpstream(name, address string) (*Upstream, error) {
+	if name != "" && !upstreamName.MatchString(name) {
+		return nil, fmt.Errorf("upstream %q: a name has letters, digits, dots, dashes and underscores, at most 63", name)
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "":
+		return nil, fmt.Errorf("upstream %q: want an address such as https://api.openai.com", name)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("upstream %q: the address has a user, a query or a fragment, where a key does not belong", name)
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
+		return nil, fmt.Errorf("upstream %q: %s://%s is neither https nor on this machine", name, u.Scheme, u.Host)
+	}
+	return &Upstream{Name: name, URL: u, base: strings.TrimRight(u.EscapedPath(), "/")}, nil
+}
+
+// rest returns the path of a request at the upstream, as it was sent, and whether it belongs there.
+func (u *Upstream) rest(path string) (rest string, ok bool) {
+	if u.Name == "" {
+		return path, true
+	}
+	rest, ok = strings.CutPrefix(path, "/"+u.Name)
+	return rest, ok && (rest == "" || rest[0] == '/')
+}
+
+// address makes a request one to the upstream, byte for byte from the path on.
+func (u *Upstream) address(out *http.Request, rest, query string) error {
+	escaped := u.base + rest
+	path, err := url.PathUnescape(escaped)
+	if err != nil {
+		return err
+	}
+	out.URL.Scheme, out.URL.Host, out.Host = u.URL.Scheme, u.URL.Host, ""
+	out.URL.Path, out.URL.RawPath, out.URL.RawQuery = path, escaped, query
+	return nil
+}
+
+// upstreamOf returns the upstream of a path, and the rest of the path there; nil for none.
+func (p *Proxy) upstreamOf(path string) (*Upstream, string) {
+	for _, u := range p.upstreams {
+		if rest, ok := u.rest(path); ok {
+			return u, rest
+		}
+	}
+	return nil, ""
+}
+
+// paths lists the paths of the upstreams.
+func (p *Proxy) paths() string {
+	names := make([]string, len(p.upstreams))
+	for i, u := range p.upstreams {
+		names[i] = "/" + u.Name + "/"
+	}
+	return strings.Join(names, ", ")
+}
