@@ -84,13 +84,17 @@ func (f *statusFlags) run(c *cobra.Command, model string) error {
 	}
 	defer closeStore()
 	out := c.OutOrStdout()
-	for tick := time.Tick(watchEvery); ; {
+	tick, shown := time.Tick(watchEvery), false
+	for {
 		report, err := status.Read(ctx, cfg, model)
 		if ctx.Err() != nil && f.watch {
 			return nil
 		}
 		if err == nil {
-			err = f.show(out, report)
+			err, shown = f.show(out, report), true
+		} else if shown { // it may be back the next time
+			fmt.Fprintf(c.ErrOrStderr(), "ratelimit: %v\n", err)
+			err = nil
 		}
 		if err != nil || !f.watch {
 			return err

@@ -93,7 +93,7 @@ func TestStatusTells(t *testing.T) {
 		` +spend/day +\$2.00 of \$5.00 +\$3.00 +now`,
 		` +cooldown +overloaded +in (1m|5\ds)`,
 		`o3 is in a cooldown: the provider said that it is overloaded`,
-		`gpt-4o waits: others wait for the model and come first`,
+		`gpt-4o waits: others wait for the model and come first; the first in line has waited \d+s`,
 		`openai +requests/minute +5 of 60 +55 +now +4 +1`,
 		`[0-9a-f]{8} +1 +1 +\d+s ago +gpt-4o 1 open with 600 tokens 1 in line`,
 	} {
@@ -313,5 +313,51 @@ func TestStatusWatch(t *testing.T) {
 		if err := c.Wait(); err != nil || blocks < 2 {
 			t.Errorf("%s: %d blocks, error %v", tt.flag, blocks, err)
 		}
+	}
+}
+
+// What cannot be read for a moment does not end --watch.
+func TestStatusWatchGoesOn(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be moved")
+	}
+	home := t.TempDir()
+	cfg := config()
+	cfg.FilePath = filepath.Join(home, "quota.db")
+	if err := open(t, cfg).Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), program, "status", "--watch", "--db", cfg.FilePath)
+	out, err := c.StdoutPipe()
+	said, err2 := c.StderrPipe()
+	if err := errors.Join(err, err2, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer c.Process.Kill()
+	blocks, errs := bufio.NewScanner(out), bufio.NewScanner(said)
+	block := func() bool {
+		for blocks.Scan() {
+			if strings.HasPrefix(blocks.Text(), "MODEL ") {
+				return true
+			}
+		}
+		return false
+	}
+	if !block() {
+		t.Fatal("it shows nothing")
+	}
+	away := cfg.FilePath + ".away"
+	if err := os.Rename(cfg.FilePath, away); err != nil {
+		t.Fatal(err)
+	}
+	if !errs.Scan() || !strings.Contains(errs.Text(), "no shared quota") {
+		t.Errorf("it says %q", errs.Text())
+	}
+	if err := os.Rename(away, cfg.FilePath); err != nil {
+		t.Fatal(err)
+	}
+	if !block() {
+		t.Error("it shows nothing any more")
 	}
 }

@@ -99,7 +99,11 @@ func (t *table) block(name string, is *ratelimit.PoolState, e *ratelimit.Explana
 		t.notes = append(t.notes, fmt.Sprintf("%s is in a cooldown: %s", name, state.CooldownSaid(string(is.Cause))))
 	} else if e != nil && !e.Next.Allowed {
 		rows = append(rows, row{limit: "next call", room: t.next(&e.Next)})
-		t.notes = append(t.notes, fmt.Sprintf("%s waits: %s", name, e.Next.Reason))
+		note := fmt.Sprintf("%s waits: %s", name, e.Next.Reason)
+		if len(e.Line) > 0 {
+			note += fmt.Sprintf("; the first in line has waited %s", age(e.Line[0].Waited))
+		}
+		t.notes = append(t.notes, note)
 	}
 	if len(rows) == 0 {
 		rows = append(rows, row{limit: "none", room: "now"})
