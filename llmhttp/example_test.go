@@ -430,13 +430,15 @@ func ExampleWithBackend() {
 func ExampleRefusal() {
 	req := httptest.NewRequest("POST", "https://gateway.test/v1/messages", nil)
 	resp := llmhttp.Refusal(req, &ratelimit.LimitError{
-		Model: "claude-sonnet-5-5", Err: ratelimit.ErrQueueFull,
-		Decision: ratelimit.Decision{Code: ratelimit.DecisionRPMLimit, Reason: "the gateway is full", RetryAfter: 1500 * time.Millisecond},
+		Model: "m", Err: ratelimit.ErrQueueFull,
+		Decision: ratelimit.Decision{Code: ratelimit.DecisionRPMLimit, Reason: "we are full", RetryAfter: 1500 * time.Millisecond},
 	})
 	body, _ := io.ReadAll(resp.Body)
 	fmt.Println(resp.StatusCode, resp.Header.Get("Retry-After"))
-	fmt.Println(string(body))
+	fmt.Println(strings.NewReplacer(`"message":`, "\n", `m\": `, "m\\\":\n").Replace(string(body)))
 	// Output:
 	// 429 2
-	// {"type":"error","error":{"type":"rate_limit_error","message":"go-ratelimit: the call was not sent (rpm_exceeded, queue_full): model \"claude-sonnet-5-5\": the gateway is full, free in 1.5s: the queue is full"}}
+	// {"type":"error","error":{"type":"rate_limit_error",
+	// "go-ratelimit: the call was not sent (rpm_exceeded, queue_full): model \"m\":
+	// we are full, free in 1.5s: the queue is full"}}
 }

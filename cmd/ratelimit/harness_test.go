@@ -222,6 +222,22 @@ func (p *proxied) metrics() string {
 	return read(p.t, resp)
 }
 
+// tells waits until a metric is told.
+func (p *proxied) tells(pattern string) {
+	p.t.Helper()
+	want := regexp.MustCompile("(?m)^" + pattern + "$")
+	for late := time.Now().Add(patience); ; {
+		metrics := p.metrics()
+		if want.MatchString(metrics) {
+			return
+		}
+		if time.Now().After(late) {
+			name, _, _ := strings.Cut(pattern, `\{`)
+			p.t.Fatalf("no %s in %s", pattern, regexp.MustCompile(`(?m)^`+name+`.*$`).FindAllString(metrics, -1))
+		}
+	}
+}
+
 // get gets a page.
 func get(t testing.TB, url string) (status int, body string) {
 	t.Helper()

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// wire is an upstream that shows what it gets, byte for byte, and answers with given bytes.
-func wire(t testing.TB, answer string) (url string, got <-chan string) {
+// plainUpstream is an upstream that shows the bytes that it gets, and answers with given ones.
+func plainUpstream(t testing.TB, answer string) (url string, got <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func say(t testing.TB, url, text string) string {
 // Nothing is added to a request, and nothing taken off but what is for the proxy.
 func TestRequestOnTheWire(t *testing.T) {
 	const plain = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
-	url, got := wire(t, plain)
+	url, got := plainUpstream(t, plain)
 	p := start(t, "--upstream", url, "--rpm", "100")
 	host := "Host: " + strings.TrimPrefix(url, "http://") + "\r\n"
 	for _, test := range []struct{ name, request, want string }{
@@ -137,7 +137,7 @@ func TestAnswerOnTheWire(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 		},
 	} {
-		url, _ := wire(t, strings.Replace(test.answer, "\r\n", "\r\nConnection: close\r\n", 1))
+		url, _ := plainUpstream(t, strings.Replace(test.answer, "\r\n", "\r\nConnection: close\r\n", 1))
 		p := start(t, "--upstream", url, "--rpm", "100")
 		got := say(t, p.url, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nContent-Length: 13\r\nConnection: close\r\n\r\n{\"model\":\"m\"}")
 		want := test.want
@@ -181,9 +181,7 @@ func TestStream(t *testing.T) {
 	if rest := read(t, resp); rest != "" {
 		t.Errorf("behind the stream: %q", rest)
 	}
-	if !strings.Contains(p.metrics(), `ratelimit_quota_used{dimension="tpm",model="m",provider="",source="program"} 111`) {
-		t.Error("the usage was not counted")
-	}
+	p.tells(`ratelimit_quota_used\{dimension="tpm",model="m",provider="",source="program"\} 111`)
 }
 
 // pong is a masked frame without content.

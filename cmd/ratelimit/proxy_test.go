@@ -141,6 +141,36 @@ func TestPerKey(t *testing.T) {
 	}
 }
 
+// Names of models with dates and prefixes count with the quota of their upstream, and of no other.
+func TestNames(t *testing.T) {
+	u := provider(t, nil)
+	for _, test := range []struct {
+		name, path, model, counted string
+		flags                      []string
+	}{
+		{"one upstream", "", "gpt-5.5-2026-04-23", "gpt-5.5", nil},
+		{"several", "/openai", "gpt-5.5-2026-04-23", "openai/gpt-5.5", []string{"--upstream", "hub=" + u.URL}},
+		{"a host", "/hub", "openai/gpt-5.5", "hub/openai/gpt-5.5", []string{"--upstream", "hub=" + u.URL}},
+		{"keys", "", "gpt-5.5-2026-04-23", "key-*/gpt-5.5", []string{"--per-key"}},
+		{"keys of several", "/openai", "gpt-5.5-2026-04-23", "openai/key-*/gpt-5.5", []string{"--per-key", "--upstream", "hub=" + u.URL}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := ""
+			if test.path != "" {
+				name = "openai="
+			}
+			p := start(t, append([]string{"--upstream", name + u.URL, "--profile", "openai/tier1"}, test.flags...)...)
+			for range 2 {
+				resp := post(t, p.url+test.path+"/v1/chat/completions", chat(test.model), "Authorization", "Bearer k")
+				if body := read(t, resp); resp.StatusCode != 200 {
+					t.Fatalf("%d, %s", resp.StatusCode, body)
+				}
+			}
+			p.tells(`ratelimit_requests_total\{.*model="` + strings.ReplaceAll(test.counted, "*", "[a-z0-9]+") + `".*result="admitted"\} 2`)
+		})
+	}
+}
+
 // With --key-env the proxy has the key, and clients send nothing of their own on.
 func TestKeyEnv(t *testing.T) {
 	u := provider(t, nil)

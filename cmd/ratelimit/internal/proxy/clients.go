@@ -46,11 +46,11 @@ func ReadClients(r io.Reader) (*Clients, error) {
 		case len(fields) < 2 || len(fields) > 4 || fields[0] == "":
 			return nil, fmt.Errorf("line %d: want a name, a token and, if you like, a class and a flow", number)
 		case len(fields[1]) < minToken:
-			return nil, fmt.Errorf("line %d: the token of %q has less than %d characters", number, fields[0], minToken)
+			return nil, fmt.Errorf("line %d: the token has less than %d characters", number, minToken)
 		}
 		client := Client{Name: fields[0], token: sha256.Sum256([]byte(fields[1]))}
 		if seen[client.token] {
-			return nil, fmt.Errorf("line %d: the token of %q is that of another line", number, fields[0])
+			return nil, fmt.Errorf("line %d: the token is that of another line", number)
 		}
 		seen[client.token] = true
 		if len(fields) > 2 {

@@ -20,7 +20,9 @@ type door struct {
 func newDoor(hosts []string, clients *Clients) *door {
 	d := &door{hosts: make(map[string]bool, len(hosts)), clients: clients}
 	for _, host := range hosts {
-		d.hosts[strings.ToLower(host)] = true
+		if name := hostOf(host); name != "" { // which requests without a host have
+			d.hosts[name] = true
+		}
 	}
 	return d
 }
@@ -68,7 +70,7 @@ func (d *door) who(r *http.Request, keys bool) (*Client, *fault) {
 	if d.clients == nil {
 		return nil, nil
 	}
-	token := r.Header.Get(tokenHeader)
+	token := strings.Join(r.Header[tokenHeader], ",") // no token has a comma, so that two are none
 	if token == "" && keys {
 		token, _ = keyOf(r.Header, r.URL.RawQuery)
 	}
@@ -83,3 +85,8 @@ func (d *door) who(r *http.Request, keys bool) (*Client, *fault) {
 
 // isUpgrade reports whether a request opens a WebSocket or another protocol.
 func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
+
+// opensSocket reports whether a request opens a WebSocket. It has no body.
+func opensSocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}

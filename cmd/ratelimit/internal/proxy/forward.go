@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	makePrivate(resp.Header) // also of an upgrade, which the writer does not see
 	if x.writer.hasBegun() {
 		return inStream(resp), nil
 	}
@@ -81,9 +83,12 @@ func (x *exchange) answerTo(req *http.Request, err error) *http.Response {
 	case errors.As(err, &network):
 		return (&fault{http.StatusBadGateway, "the upstream cannot be reached: " + network.Error()}).response(req)
 	}
-	x.proxy.log.Warn("no answer from the upstream", "upstream", x.upstream.URL.Host, "error", err)
+	x.proxy.log.Warn("no answer from the upstream", "upstream", x.upstream.URL.Host, "error", quoted.ReplaceAllString(err.Error(), "…"))
 	return (&fault{http.StatusBadGateway, "the upstream gave no answer"}).response(req)
 }
+
+// quoted is where net/http tells what came from the upstream, which may have a key in it.
+var quoted = regexp.MustCompile(`(?s)".*|malformed MIME.*`)
 
 // noRoom returns the answer to a call for which there is no room to wait in.
 func (x *exchange) noRoom(req *http.Request) *http.Response {

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,28 +24,73 @@ var keyHeaders = [...]string{bearerHeader, anthropicHeader, azureHeader, geminiH
 // keyQuery is the parameter in which Gemini's clients may put a key.
 const keyQuery = "key"
 
-// keyOf returns the key that a request brings, and where: a header, or keyQuery; empty for none.
-func keyOf(h http.Header, query string) (key, place string) {
-	for _, name := range keyHeaders {
-		key = h.Get(name)
-		if name == bearerHeader {
-			scheme, rest, _ := strings.Cut(key, " ")
-			if key = ""; strings.EqualFold(scheme, "bearer") {
-				key = strings.TrimSpace(rest)
+// keysOf yields the keys that a request brings, and where each is: a header, or keyQuery.
+func keysOf(h http.Header, query string) iter.Seq2[string, string] {
+	return func(yield func(key, place string) bool) {
+		for _, name := range keyHeaders {
+			for _, key := range h[name] {
+				if name == bearerHeader {
+					scheme, rest, _ := strings.Cut(key, " ")
+					if key = ""; strings.EqualFold(scheme, "bearer") {
+						key = strings.TrimSpace(rest)
+					}
+				}
+				if key != "" && !yield(key, name) {
+					return
+				}
 			}
 		}
-		if key != "" {
-			return key, name
+		for part := range strings.SplitSeq(query, "&") {
+			_, value, _ := strings.Cut(part, "=")
+			if key, err := url.QueryUnescape(value); err == nil && key != "" && isKey(part) && !yield(key, keyQuery) {
+				return
+			}
 		}
 	}
-	for part := range strings.SplitSeq(query, "&") {
-		if value, ok := strings.CutPrefix(part, keyQuery+"="); ok && value != "" {
-			if key, err := url.QueryUnescape(value); err == nil {
-				return key, keyQuery
-			}
-		}
+}
+
+// keyOf returns the first key that a request brings, and where; empty for none.
+func keyOf(h http.Header, query string) (key, place string) {
+	for key, place := range keysOf(h, query) {
+		return key, place
 	}
 	return "", ""
+}
+
+// isKey reports whether a parameter of a query is that of a key.
+func isKey(part string) bool {
+	name, _, _ := strings.Cut(part, "=")
+	name, err := url.QueryUnescape(name)
+	return err == nil && name == keyQuery
+}
+
+// hasTwoKeys reports whether a request brings keys that differ, of which the provider may take any.
+func hasTwoKeys(r *http.Request) bool {
+	first, _ := keyOf(r.Header, r.URL.RawQuery)
+	for key := range keysOf(r.Header, r.URL.RawQuery) {
+		if key != first {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutTokens removes the tokens of clients from where keys are.
+func (c *Clients) withoutTokens(out *http.Request) {
+	isToken := func(value string) bool {
+		words := strings.Fields(value) // the scheme may be any, or none
+		return len(words) > 0 && c.find(words[len(words)-1]) != nil
+	}
+	for _, name := range keyHeaders {
+		if out.Header[name] = slices.DeleteFunc(out.Header[name], isToken); len(out.Header[name]) == 0 {
+			delete(out.Header, name)
+		}
+	}
+	out.URL.RawQuery = withoutParts(out.URL.RawQuery, func(part string) bool {
+		_, value, _ := strings.Cut(part, "=")
+		value, err := url.QueryUnescape(value)
+		return err == nil && isKey(part) && isToken(value)
+	})
 }
 
 // ownPlace returns where the hosts of a provider want a key, whatever the client does; empty for
@@ -72,7 +118,7 @@ func (u *Upstream) setKey(out *http.Request, place string) {
 	for _, name := range keyHeaders {
 		out.Header.Del(name)
 	}
-	out.URL.RawQuery = withoutKey(out.URL.RawQuery)
+	out.URL.RawQuery = withoutParts(out.URL.RawQuery, isKey)
 	switch place {
 	case "", bearerHeader:
 		out.Header.Set(bearerHeader, "Bearer "+u.Key)
@@ -87,19 +133,17 @@ func (u *Upstream) setKey(out *http.Request, place string) {
 	}
 }
 
-// withoutKey returns a query without the parameter of a key.
-func withoutKey(query string) string {
-	parts := strings.Split(query, "&")
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
-		name, _, _ := strings.Cut(part, "=")
-		return name == keyQuery
-	}), "&")
+// withoutParts returns a query without some of its parameters.
+func withoutParts(query string, isOut func(part string) bool) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(query, "&"), isOut), "&")
 }
 
 // isSigned reports whether a request is signed by AWS, so that it cannot go to another host than
 // the one that it was signed for.
 func isSigned(r *http.Request) bool {
-	return strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature=")
+	return strings.Contains(r.URL.RawQuery, "X-Amz-Signature=") || slices.ContainsFunc(r.Header[bearerHeader], func(value string) bool {
+		return strings.HasPrefix(value, "AWS4-")
+	})
 }
 
 // account names the account of a key by an HMAC with the secret of the installation. The name tells

@@ -10,11 +10,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"dappco.re/go/core/go-ratelimit/promratelimit"
 )
@@ -26,6 +26,10 @@ type Settings struct {
 	Clients   *Clients    // who may ask; nil for everybody
 	ClassBy   Label       // where the class of a call comes from
 	FlowBy    Label       // where its flow comes from
+	// HasQuota reports whether a quota has a name, so that dated and prefixed names of a model
+	// count with it. It is asked where names of models get others before them. Nil takes names as
+	// they are.
+	HasQuota func(name string) bool
 	// Secret, if there is one, makes each key an account of its own, named by an HMAC with it.
 	Secret []byte
 
@@ -62,7 +66,7 @@ type Proxy struct {
 	reverse  *httputil.ReverseProxy
 	base     *http.Transport
 	draining atomic.Bool
-	open     sync.WaitGroup // requests, upgraded ones included
+	open     atomic.Int64 // requests, upgraded ones included
 }
 
 // New returns a Proxy, whose HandleEvent is to be among the Events of its limiter.
@@ -108,10 +112,26 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	}
 }
 
-// plain returns the name of a quota's model behind the prefix of its upstream, for any of the names
-// under which the model is called.
-func (p *Proxy) plain(prefix, name string) string {
-	return strings.TrimPrefix(p.limiter.CountedAs(name), prefix)
+// counted returns the name under which a model is counted: behind that of its upstream, if there
+// are several, and of the account of its key, if each is one. Versions of a name are looked for
+// behind the upstream alone: openai/gpt-4o at an upstream that hosts models of others is not gpt-4o
+// at one of the name openai.
+func (p *Proxy) counted(x *exchange, model string) string {
+	prefix := x.upstream.counted
+	if prefix == "" && !p.perKey {
+		return model
+	}
+	if alias := p.limiter.CountedAs(prefix + model); alias != prefix+model {
+		model = strings.TrimPrefix(alias, prefix)
+	} else if p.settings.HasQuota != nil {
+		if base, ok := catalog.Match(model, func(name string) bool { return p.settings.HasQuota(prefix + name) }); ok {
+			model = base
+		}
+	}
+	if p.perKey {
+		prefix += account(p.secret, x.key) + "/"
+	}
+	return prefix + model
 }
 
 // tellQuota warns that another process of the shared quota has said another quota.
@@ -126,7 +146,7 @@ func (p *Proxy) tellQuota(e *ratelimit.Event) {
 // ServeHTTP answers a client.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.open.Add(1)
-	defer p.open.Done()
+	defer p.open.Add(-1)
 	began := time.Now()
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
@@ -142,6 +162,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	class, flow := p.label(r, x, client)
 	if x.upstream, x.rest = p.upstreamOf(x.rest); x.upstream == nil {
 		write(x.writer, (&fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()}).response(r))
+		return
+	}
+	if bad = p.admitKey(r, x); bad != nil {
+		write(x.writer, bad.response(r))
 		return
 	}
 	if class != "" {
@@ -171,9 +195,25 @@ func (p *Proxy) admit(r *http.Request, x *exchange) (*Client, *fault) {
 		return nil, bad
 	case isSigned(r):
 		return nil, &fault{http.StatusBadRequest, "a signature of AWS (SigV4) holds for one host only: Bedrock works with an API key"}
+	case leadsUp(r.URL.Path):
+		return nil, &fault{http.StatusBadRequest, "the path has . or .. in it, which may lead to another upstream"}
 	}
 	x.rest = r.URL.EscapedPath()
 	return client, nil
+}
+
+// admitKey returns why a request with its keys does not go to its upstream; nil for one that does.
+func (p *Proxy) admitKey(r *http.Request, x *exchange) *fault {
+	if x.upstream.Key != "" {
+		return nil // which goes in place of all of them
+	}
+	if _, bad := p.door.who(r, false); bad != nil {
+		return bad
+	}
+	if p.perKey && hasTwoKeys(r) {
+		return &fault{http.StatusBadRequest, "the request has two keys: with --per-key it cannot be told whose account it is on"}
+	}
+	return nil
 }
 
 // label returns the class and the flow of a request, and takes them off its path.

@@ -30,6 +30,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	reduceEncoding(out.Header, p.heartbeat > 0)
+	if p.door.clients != nil && x.upstream.Key == "" {
+		p.door.clients.withoutTokens(out)
+	}
 	key, place := keyOf(out.Header, out.URL.RawQuery)
 	x.key, x.place = key, place
 	if x.upstream.Key != "" {
@@ -60,9 +63,10 @@ func reduceEncoding(h http.Header, none bool) {
 
 // withBody reads the body of a request. It returns nil for a client that is gone.
 func (p *Proxy) withBody(r *http.Request, x *exchange) (*http.Request, *fault) {
-	if isUpgrade(r) {
+	if opensSocket(r) {
 		return r, nil
 	}
+	r.Header.Del("Upgrade") // to what is no WebSocket, such as h2c; the body is one as any other
 	body, bad, err := x.read(r)
 	switch {
 	case bad != nil:

@@ -54,6 +54,17 @@ func (u *Upstream) rest(path string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
+// leadsUp reports whether a path leaves its place, by the reading of any server: one may decode it,
+// take a backslash for a slash, or cut parameters off a segment.
+func leadsUp(path string) bool {
+	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
+}
+
 // address makes a request one to the upstream, byte for byte from the path on.
 func (u *Upstream) address(out *http.Request, rest, query string) error {
 	escaped := u.base + rest

@@ -42,6 +42,7 @@ func (w *writer) WriteHeader(status int) {
 	if w.beating {
 		return
 	}
+	makePrivate(w.Header())
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.status = status
 		w.keepOut()
@@ -50,15 +51,18 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// keepOut keeps what the server would add out of the answer, and what would let web pages of
-// elsewhere read it.
-func (w *writer) keepOut() {
-	h := w.Header()
+// makePrivate removes what would let web pages of elsewhere read an answer.
+func makePrivate(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "Access-Control-") {
 			delete(h, name)
 		}
 	}
+}
+
+// keepOut keeps what the server would add out of the answer.
+func (w *writer) keepOut() {
+	h := w.Header()
 	for _, added := range [...]string{"Content-Type", "Date"} {
 		if _, ok := h[added]; !ok {
 			h[added] = nil
