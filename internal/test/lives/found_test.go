@@ -50,6 +50,10 @@ func TestFound(t *testing.T) {
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.USD(10)}},
 			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
 		}, repriced},
+		{"those that wait ask at the price that was set, all at once", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.USD(10)}},
+			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
+		}, repricedTogether},
 		{"what happens by itself as a month ends counts to the next", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerMonth: money.USD(10), MaxTPD: 10, DayZone: "America/New_York"}},
 			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
@@ -232,36 +236,6 @@ func keepsForTheCancelled(t *testing.T, h *house) {
 	reserve(t, h, "m", 0)
 	if r, _ := h.rl.Reserve("m", 0, 0); r != nil {
 		t.Error("others take what is kept for the class whose call was just cancelled")
-	}
-}
-
-// waitFor has a call wait for m, and returns a channel that says when it passes.
-func waitFor(t *testing.T, h *house, tokens int) (passes <-chan time.Time) {
-	passed := make(chan time.Time, 1)
-	go func() {
-		r, err := h.rl.Acquire(t.Context(), "m", tokens, 0)
-		if err != nil {
-			t.Error(err)
-		}
-		passed <- time.Now()
-		r.Commit(tokens, 0)
-	}()
-	synctest.Wait()
-	return passed
-}
-
-func repriced(t *testing.T, h *house) {
-	reserve(t, h, "m", 9).Commit(9, 0)
-	passes := waitFor(t, h, 2)
-	if n := len(passes); n != 0 {
-		t.Fatal("a call passes that the budget has no room for")
-	}
-	if err := h.rl.SetPrice("m", money.Price{Input: money.USD(500_000)}); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Wait()
-	if n := len(passes); n != 1 {
-		t.Error("the call does not pass at the new price")
 	}
 }
 

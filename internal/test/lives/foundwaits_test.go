@@ -1,0 +1,69 @@
+package lives
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// waitFor has a call wait for m, and returns a channel that says when it passes.
+func waitFor(t *testing.T, h *house, tokens int) (passes <-chan time.Time) {
+	passed := make(chan time.Time, 1)
+	go func() {
+		r, err := h.rl.Acquire(t.Context(), "m", tokens, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		passed <- time.Now()
+		r.Commit(tokens, 0)
+	}()
+	synctest.Wait()
+	return passed
+}
+
+func repriced(t *testing.T, h *house) {
+	reserve(t, h, "m", 9).Commit(9, 0)
+	passes := waitFor(t, h, 2)
+	if n := len(passes); n != 0 {
+		t.Fatal("a call passes that the budget has no room for")
+	}
+	if err := h.rl.SetPrice("m", money.Price{Input: money.USD(500_000)}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if n := len(passes); n != 1 {
+		t.Error("the call does not pass at the new price")
+	}
+}
+
+// One that goes because of the new price makes room for one behind, which asks at that, too.
+func repricedTogether(t *testing.T, h *house) {
+	reserve(t, h, "m", 9).Commit(9, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var ends [2]error
+	for i, tokens := range []int{3, 1} {
+		go func() { _, ends[i] = h.rl.Acquire(ctx, "m", tokens, 0) }()
+		synctest.Wait()
+		if i == 0 && ends[0] != nil {
+			t.Fatal(ends[0])
+		}
+	}
+	if err := h.rl.SetPrice("m", money.Price{Input: money.USD(4_000_000)}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	if !errors.Is(ends[0], ratelimit.ErrNeverFits) {
+		t.Errorf("the call that can never pass: %v", ends[0])
+	}
+	cancel()
+	synctest.Wait()
+	if !errors.Is(ends[1], context.Canceled) {
+		t.Errorf("the call behind it passes at the old price: %v", ends[1])
+	}
+}
