@@ -61,6 +61,9 @@ func TestFound(t *testing.T) {
 		{"models that have lost their quotas take no more places than there are", ratelimit.Config{
 			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}, "own": {MaxRPM: 5}},
 		}, crowded},
+		{"the audit has a model by its name that gets a quota", ratelimit.Config{
+			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}},
+		}, namedLater},
 		{"the place goes to the model that is limited", ratelimit.Config{
 			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"limited-*": {MaxRPM: 5}},
 		}, limitedFirst},

@@ -67,3 +67,17 @@ func repricedTogether(t *testing.T, h *house) {
 		t.Errorf("the call behind it passes at the old price: %v", ends[1])
 	}
 }
+
+// A model that was added up under "other" has an entry of its own once it has room for it.
+func namedLater(t *testing.T, h *house) {
+	for _, model := range []string{"a", "b", "c"} {
+		reserve(t, h, model, 1).Commit(1, 0)
+		time.Sleep(25 * time.Hour)
+		h.rl.Stats(model)
+	}
+	h.rl.SetQuota("c", ratelimit.ModelQuota{MaxRPM: 5})
+	h.rl.RecordUsage("c", 1, 0)
+	if is := h.rl.Audit().Models; is["other"].Settled.Calls != 1 || is["c"].Recorded.Calls != 1 {
+		t.Errorf("the audit has %+v", is)
+	}
+}
