@@ -70,6 +70,9 @@ func TestFound(t *testing.T) {
 		{"calls expire one after the other", ratelimit.Config{
 			HoldTTL: 10 * time.Second, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 5}},
 		}, expireInTurn},
+		{"a look lets nobody start before the rate that is searched for does", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {AdaptiveFloorRPM: 2}},
+		}, keepsItsGap},
 		{"a look empties no bucket", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 8, Burst: time.Millisecond}},
 		}, keepsItsBucket},

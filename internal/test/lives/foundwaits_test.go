@@ -81,3 +81,14 @@ func namedLater(t *testing.T, h *house) {
 		t.Errorf("the audit has %+v", is)
 	}
 }
+
+func keepsItsGap(t *testing.T, h *house) {
+	r := reserve(t, h, "m", 1)
+	time.Sleep(10 * time.Second)
+	r.Arrived(time.Now())
+	r.Cancel()
+	h.rl.Stats("m")
+	if d := h.rl.Decide("m", 1); d.Allowed || d.RetryAfter.Round(time.Millisecond) != 5*time.Second {
+		t.Errorf("10 s after a call that keeps others waiting for 15 s: %+v", d)
+	}
+}
