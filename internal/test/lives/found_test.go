@@ -46,6 +46,10 @@ func TestFound(t *testing.T) {
 			Quotas:  map[string]ratelimit.ModelQuota{"*": {MaxRPM: 4}},
 			Classes: map[string]ratelimit.Class{"first": {ReservePercent: 50}},
 		}, keepsForTheCancelled},
+		{"a quota of another model lets nobody go for whom no room is", ratelimit.Config{
+			MatchVersions: true, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxInFlight: 2}},
+			Classes: map[string]ratelimit.Class{"first": {ReservePercent: 50}},
+		}, keepsForTheReset},
 		{"those that wait ask at the price that was set", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.USD(10)}},
 			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},

@@ -3,6 +3,7 @@ package lives
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,4 +92,26 @@ func keepsItsGap(t *testing.T, h *house) {
 	if d := h.rl.Decide("m", 1); d.Allowed || d.RetryAfter.Round(time.Millisecond) != 5*time.Second {
 		t.Errorf("10 s after a call that keeps others waiting for 15 s: %+v", d)
 	}
+}
+
+func keepsForTheReset(t *testing.T, h *house) {
+	held := reserve(t, h, "m", 1)
+	rs, d := h.rl.ReserveAll(ratelimit.Request{Model: "m", Class: "first"})
+	if rs == nil {
+		t.Fatal(d)
+	}
+	rs[0].Cancel()
+	h.rl.Reset("m")
+	passes := waitFor(t, h, 1)
+	h.rl.SetQuota("other", ratelimit.ModelQuota{MaxRPM: 5})
+	synctest.Wait()
+	if len(passes) != 0 {
+		t.Error("the call that waits takes the slot that is kept for a class")
+	}
+	time.Sleep(61 * time.Second)
+	synctest.Wait()
+	if len(passes) != 1 {
+		t.Error("the call does not pass when nothing is kept any more")
+	}
+	runtime.KeepAlive(held)
 }
