@@ -60,5 +60,6 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	root.AddCommand(newEnv())
 	addVersion(root)
 	addCompletion(root)
+	root.AddCommand(newStatus())
 	return root
 }
