@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -56,6 +57,18 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.Example = rootExamples
+	root.SuggestionsMinimumDistance = 2
+	root.Args = func(root *cobra.Command, arguments []string) error {
+		if len(arguments) == 0 {
+			return nil
+		}
+		hint := "ratelimit --help lists them"
+		if near := root.SuggestionsFor(arguments[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usagef("no command is named %q: %s", arguments[0], hint)
+	}
+	root.RunE = func(root *cobra.Command, _ []string) error { return root.Help() }
 	root.AddCommand(newProxy())
 	root.AddCommand(newEnv())
 	addVersion(root)
