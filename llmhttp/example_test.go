@@ -425,3 +425,20 @@ func ExampleWithBackend() {
 	resp.Body.Close()
 	// Output: /v1/files/file-1 Bearer sk-us
 }
+
+// A gateway with a line of its own refuses calls in the format that the SDK of the caller knows.
+func ExampleRefusal() {
+	req := httptest.NewRequest("POST", "https://gateway.test/v1/messages", nil)
+	resp := llmhttp.Refusal(req, &ratelimit.LimitError{
+		Model: "m", Err: ratelimit.ErrQueueFull,
+		Decision: ratelimit.Decision{Code: ratelimit.DecisionRPMLimit, Reason: "we are full", RetryAfter: 1500 * time.Millisecond},
+	})
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Println(resp.StatusCode, resp.Header.Get("Retry-After"))
+	fmt.Println(strings.NewReplacer(`"message":`, "\n", `m\": `, "m\\\":\n").Replace(string(body)))
+	// Output:
+	// 429 2
+	// {"type":"error","error":{"type":"rate_limit_error",
+	// "go-ratelimit: the call was not sent (rpm_exceeded, queue_full): model \"m\":
+	// we are full, free in 1.5s: the queue is full"}}
+}

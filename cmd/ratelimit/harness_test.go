@@ -25,6 +25,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if to := os.Getenv(reverseEnv); to != "" {
+		serveReverse(to)
+	}
 	if runtime.GOOS == "windows" {
 		fmt.Println("left out on Windows: the tests end the program with signals")
 		return
@@ -123,6 +126,7 @@ type proxied struct {
 	t          testing.TB
 	cmd        *exec.Cmd
 	url, admin string
+	token      string // of an operator, where the proxy wants one
 	log        *output
 	ended      chan struct{}
 }
@@ -192,7 +196,7 @@ func (p *proxied) waiting(want int) {
 	p.t.Helper()
 	pattern := regexp.MustCompile(`(?m)^ratelimit_queued_requests\{.*\} (\d+)$`)
 	for late := time.Now().Add(patience); ; {
-		_, metrics := get(p.t, p.admin+"/metrics")
+		metrics := p.metrics()
 		total := 0
 		for _, found := range pattern.FindAllStringSubmatch(metrics, -1) {
 			var n int
@@ -204,6 +208,32 @@ func (p *proxied) waiting(want int) {
 		}
 		if time.Now().After(late) {
 			p.t.Fatalf("%d calls wait, want %d", total, want)
+		}
+	}
+}
+
+// metrics returns what the proxy tells Prometheus.
+func (p *proxied) metrics() string {
+	p.t.Helper()
+	resp, err := http.DefaultClient.Do(request(p.t, http.MethodGet, p.admin+"/metrics", "", "X-Ratelimit-Token", p.token))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return read(p.t, resp)
+}
+
+// tells waits until a metric is told.
+func (p *proxied) tells(pattern string) {
+	p.t.Helper()
+	want := regexp.MustCompile("(?m)^" + pattern + "$")
+	for late := time.Now().Add(patience); ; {
+		metrics := p.metrics()
+		if want.MatchString(metrics) {
+			return
+		}
+		if time.Now().After(late) {
+			name, _, _ := strings.Cut(pattern, `\{`)
+			p.t.Fatalf("no %s in %s", pattern, regexp.MustCompile(`(?m)^`+name+`.*$`).FindAllString(metrics, -1))
 		}
 	}
 }

@@ -141,6 +141,36 @@ func TestPerKey(t *testing.T) {
 	}
 }
 
+// Names of models with dates and prefixes count with the quota of their upstream, and of no other.
+func TestNames(t *testing.T) {
+	u := provider(t, nil)
+	for _, test := range []struct {
+		name, path, model, counted string
+		flags                      []string
+	}{
+		{"one upstream", "", "gpt-5.5-2026-04-23", "gpt-5.5", nil},
+		{"several", "/openai", "gpt-5.5-2026-04-23", "openai/gpt-5.5", []string{"--upstream", "hub=" + u.URL}},
+		{"a host", "/hub", "openai/gpt-5.5", "hub/openai/gpt-5.5", []string{"--upstream", "hub=" + u.URL}},
+		{"keys", "", "gpt-5.5-2026-04-23", "key-*/gpt-5.5", []string{"--per-key"}},
+		{"keys of several", "/openai", "gpt-5.5-2026-04-23", "openai/key-*/gpt-5.5", []string{"--per-key", "--upstream", "hub=" + u.URL}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := ""
+			if test.path != "" {
+				name = "openai="
+			}
+			p := start(t, append([]string{"--upstream", name + u.URL, "--profile", "openai/tier1"}, test.flags...)...)
+			for range 2 {
+				resp := post(t, p.url+test.path+"/v1/chat/completions", chat(test.model), "Authorization", "Bearer k")
+				if body := read(t, resp); resp.StatusCode != 200 {
+					t.Fatalf("%d, %s", resp.StatusCode, body)
+				}
+			}
+			p.tells(`ratelimit_requests_total\{.*model="` + strings.ReplaceAll(test.counted, "*", "[a-z0-9]+") + `".*result="admitted"\} 2`)
+		})
+	}
+}
+
 // With --key-env the proxy has the key, and clients send nothing of their own on.
 func TestKeyEnv(t *testing.T) {
 	u := provider(t, nil)
@@ -250,17 +280,17 @@ pools:
 // A budget is of all models together, at the prices that providers publish.
 func TestBudget(t *testing.T) {
 	u := provider(t, nil)
-	p := start(t, "--upstream", "openai="+u.URL, "--upstream", "b="+u.URL, "--max-cost-per-day", "0.0002", "--max-wait", "1ms")
-	var got []int
-	for range 3 {
+	p := start(t, "--upstream", "openai="+u.URL, "--upstream", "b="+u.URL, "--max-cost-per-day", "0.0003", "--max-wait", "1ms")
+	const one = 0.0000425 // 5 tokens for $2.50 a million, and 3 for $10
+	for sum := one; ; sum += one {
 		resp := post(t, p.url+"/openai/v1/chat/completions", chat("gpt-4o"))
 		body := read(t, resp)
-		if got = append(got, resp.StatusCode); resp.StatusCode == 429 && !strings.Contains(body, "budget") {
-			t.Errorf("refused with %s", body)
+		if resp.StatusCode == 429 && strings.Contains(body, "spend_exceeded") && sum > one {
+			break
 		}
-	}
-	if got[0] != 200 || got[2] != 429 {
-		t.Errorf("got %v", got)
+		if resp.StatusCode != 200 || sum > 0.0003 {
+			t.Fatalf("after $%f: %d, %s", sum, resp.StatusCode, body)
+		}
 	}
 }
 

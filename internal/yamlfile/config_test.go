@@ -31,7 +31,12 @@ type inner struct {
 	Wait  time.Duration `yaml:"wait"`
 }
 
+type Embedded struct {
+	Deep string `yaml:"deep"`
+}
+
 type config struct {
+	Embedded
 	Text  string           `yaml:"text"`
 	On    bool             `yaml:"on_start,omitempty"`
 	Level level            `yaml:"level"`
@@ -55,6 +60,7 @@ func TestDecode(t *testing.T) {
 		"all":              {"text: a\non_start: true\nlevel: high\ninner: {limit: 3, wait: 1m30s}\n", config{Text: "a", On: true, Level: 1, Inner: inner{3, 90 * time.Second}}},
 		"JSON":             {`{"text": "a", "names": ["b"]}`, config{Text: "a", Names: []name{"b"}}},
 		"lists and maps":   {"names:\n- a\n- b\nby:\n  x:\n    limit: 1\n  'y': {}\n", config{Names: []name{"a", "b"}, By: map[name]inner{"x": {Limit: 1}, "y": {}}}},
+		"embedded":         {"text: a\ndeep: b\n", config{Text: "a", Embedded: Embedded{"b"}}},
 		"null in a map":    {"by: {x: , y: ~}", config{By: map[name]inner{"x": {}, "y": {}}}},
 		"null for a field": {"text:\ninner:\n  limit:\n", config{}},
 		"empty":            {"names: []\nby: {}\n", config{Names: []name{}, By: map[name]inner{}}},

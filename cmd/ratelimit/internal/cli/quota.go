@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,7 +76,7 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 		}
 		cfg.Quotas["*"] = all
 	}
-	if err := q.addProfiles(&cfg, upstreams); err != nil {
+	if err := q.addProfiles(&cfg, upstreams, perKey, log); err != nil {
 		return cfg, err
 	}
 	if err := q.addBudget(&cfg); err != nil {
@@ -91,14 +92,15 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 		cfg.Quotas["*"] = ratelimit.ModelQuota{} // else the limiter has the quotas of Gemini
 	}
 	if perKey {
-		addAccounts(cfg.Quotas, upstreams)
+		addAccounts(&cfg, upstreams)
 	}
 	return cfg, nil
 }
 
 // addProfiles adds the quotas of profiles. Those of an only upstream stay profiles, whose quotas
-// follow the provider with --learn; of several each has the names of its models behind its own.
-func (q *quotaFlags) addProfiles(cfg *ratelimit.Config, upstreams []*proxy.Upstream) error {
+// follow the provider with --learn. Else the names of models have others before them, and so have
+// their quotas.
+func (q *quotaFlags) addProfiles(cfg *ratelimit.Config, upstreams []*proxy.Upstream, perKey bool, log *slog.Logger) error {
 	for _, text := range q.profiles {
 		name, said, named := strings.Cut(text, "=")
 		if !named {
@@ -114,24 +116,59 @@ func (q *quotaFlags) addProfiles(cfg *ratelimit.Config, upstreams []*proxy.Upstr
 		if !named {
 			name = provider
 		}
-		if len(upstreams) == 1 {
-			cfg.Providers = append(cfg.Providers, profile.Provider)
-			if cfg.Tiers == nil {
-				cfg.Tiers = make(map[ratelimit.Provider]string)
+		prefix := ""
+		if len(upstreams) > 1 {
+			if !hasName(upstreams, name) {
+				return usagef("--profile %s: no upstream is named %q: want NAME=PROVIDER/TIER", text, name)
 			}
-			cfg.Tiers[profile.Provider] = profile.Tier
+			prefix = name + "/"
+		}
+		if prefix != "" || perKey {
+			if left := addProfile(cfg, &profile, prefix, !perKey); left {
+				log.Warn("--per-key: limits that models share are not kept", "profile", text)
+			}
 			continue
 		}
-		if !hasName(upstreams, name) {
-			return usagef("--profile %s: no upstream is named %q: want NAME=PROVIDER/TIER", text, name)
+		cfg.Providers = append(cfg.Providers, profile.Provider)
+		if cfg.Tiers == nil {
+			cfg.Tiers = make(map[ratelimit.Provider]string)
 		}
-		for model, quota := range profile.Models {
-			if _, ok := cfg.Quotas[name+"/"+model]; !ok {
-				cfg.Quotas[name+"/"+model] = quota
-			}
-		}
+		cfg.Tiers[profile.Provider] = profile.Tier
 	}
 	return nil
+}
+
+// addProfile adds the quotas of a profile with a prefix, and a pool for each group of models that
+// share one at the provider. Where pools cannot be, it reports that it left any out.
+func addProfile(cfg *ratelimit.Config, profile *ratelimit.ProviderProfile, prefix string, pools bool) (left bool) {
+	groups := make(map[string][]string)
+	for model, quota := range profile.Models {
+		if _, ok := cfg.Quotas[prefix+model]; !ok {
+			cfg.Quotas[prefix+model] = quota
+		}
+		if group := profile.Sources[model].Group; group != "" {
+			groups[group] = append(groups[group], model)
+		}
+	}
+	for group, models := range groups {
+		name := prefix + group
+		if _, ok := cfg.Pools[name]; ok || len(models) == 1 && !strings.Contains(models[0], "*") {
+			continue
+		}
+		if !pools {
+			left = true
+			continue
+		}
+		pool := ratelimit.Pool{Quota: profile.Models[models[0]]}
+		for _, model := range models {
+			pool.Models = append(pool.Models, prefix+model)
+		}
+		if cfg.Pools == nil {
+			cfg.Pools = make(map[string]ratelimit.Pool)
+		}
+		cfg.Pools[name] = pool
+	}
+	return left
 }
 
 func hasName(upstreams []*proxy.Upstream, name string) bool {
@@ -188,21 +225,45 @@ func (q *quotaFlags) addClasses(cfg *ratelimit.Config) error {
 	return nil
 }
 
-// addAccounts adds a quota for the accounts of keys beside each of a model, which is like it.
-func addAccounts(quotas map[string]ratelimit.ModelQuota, upstreams []*proxy.Upstream) {
-	for name, quota := range maps.Clone(quotas) {
-		prefix, model := "", name
-		if len(upstreams) > 1 {
-			upstream, rest, ok := strings.Cut(name, "/")
-			if !ok || !hasName(upstreams, upstream) {
-				continue // a pattern over all
+// addAccounts adds a quota and a price for the accounts of keys beside each of a model, which is
+// like it, and the accounts to the pools, which hold for all keys together.
+func addAccounts(cfg *ratelimit.Config, upstreams []*proxy.Upstream) {
+	addAccountsTo(cfg.Quotas, upstreams)
+	cfg.Prices = maps.Clone(cfg.Prices)
+	addAccountsTo(cfg.Prices, upstreams)
+	for name, pool := range cfg.Pools {
+		pool.Models = slices.Clone(pool.Models)
+		for _, model := range cfg.Pools[name].Models {
+			if of := ofAccounts(model, upstreams); of != "" {
+				pool.Models = append(pool.Models, of)
 			}
-			prefix, model = upstream+"/", rest
 		}
-		if model != "*" {
-			quotas[prefix+"key-*/"+model] = quota
+		cfg.Pools[name] = pool
+	}
+}
+
+func addAccountsTo[V any](values map[string]V, upstreams []*proxy.Upstream) {
+	for name, value := range maps.Clone(values) {
+		if of := ofAccounts(name, upstreams); of != "" {
+			values[of] = value
 		}
 	}
+}
+
+// ofAccounts returns the pattern for a model under all keys; empty for a name that covers them.
+func ofAccounts(name string, upstreams []*proxy.Upstream) string {
+	prefix, model := "", name
+	if len(upstreams) > 1 {
+		upstream, rest, ok := strings.Cut(name, "/")
+		if !ok || !hasName(upstreams, upstream) {
+			return "" // a pattern over all
+		}
+		prefix, model = upstream+"/", rest
+	}
+	if model == "*" {
+		return ""
+	}
+	return prefix + "key-*/" + model
 }
 
 // positive reads a whole number above zero.

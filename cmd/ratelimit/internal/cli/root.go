@@ -56,5 +56,6 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newProxy())
+	root.AddCommand(newStatus())
 	return root
 }

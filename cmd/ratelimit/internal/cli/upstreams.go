@@ -108,21 +108,38 @@ func (f *proxyFlags) secret(cfg ratelimit.Config) ([]byte, error) {
 		}
 		path += ".secret"
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		if secret, err = os.ReadFile(path); err == nil && len(secret) != 32 {
-			err = usagef("--secret-file: %s has %d bytes, want 32", path, len(secret))
+	secret, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeSecret(path); err == nil {
+			secret, err = os.ReadFile(path)
 		}
-		return secret, err
-	case err != nil:
-		return nil, err
 	}
+	if err == nil && len(secret) != secretSize {
+		err = usagef("--secret-file: %s has %d bytes, want %d", path, len(secret), secretSize)
+	}
+	return secret, err
+}
+
+const secretSize = 32
+
+// makeSecret makes a file with a secret, unless another process does so at the same time.
+func makeSecret(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "secret-") // which only the user may read
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	secret := make([]byte, secretSize)
+	rand.Read(secret)
 	_, err = file.Write(secret)
-	return secret, errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err = os.Link(file.Name(), path); errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }

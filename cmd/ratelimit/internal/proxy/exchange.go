@@ -47,11 +47,7 @@ func nameOf(call *llmhttp.Call) string {
 	if x == nil || call.Model == "" {
 		return call.Model
 	}
-	name := x.upstream.counted + call.Model
-	if x.proxy.perKey {
-		// The quota of the model, of which the account of each key has one like it.
-		name = x.upstream.counted + account(x.proxy.secret, x.key) + "/" + x.proxy.plain(x.upstream.counted, name)
-	}
+	name := x.proxy.counted(x, call.Model)
 	x.beats.Store(call.Stream && beating[call.Adapter])
 	x.model.Store(&name)
 	return name
@@ -145,9 +141,19 @@ func (x *exchange) refuse(r *http.Request, why *fault) {
 
 // line tells the log of a request that is over.
 func (x *exchange) line(r *http.Request, began time.Time) {
-	attributes := []any{"method", r.Method, "path", r.URL.Path, "status", x.writer.status, "took", time.Since(began).Round(time.Millisecond)}
+	attributes := []any{"method", r.Method, "path", clipped(r.URL.Path), "status", x.writer.status, "took", time.Since(began).Round(time.Millisecond)}
 	if model := x.model.Load(); model != nil {
 		attributes = append(attributes, "model", *model)
 	}
 	x.proxy.log.Info("call", attributes...)
+}
+
+// maxLogged is how much of a path is logged, in bytes.
+const maxLogged = 200
+
+func clipped(path string) string {
+	if len(path) > maxLogged {
+		return strings.ToValidUTF8(path[:maxLogged], "") + "…"
+	}
+	return path
 }

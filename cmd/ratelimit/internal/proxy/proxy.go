@@ -10,11 +10,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"dappco.re/go/core/go-ratelimit/promratelimit"
 )
@@ -26,6 +26,10 @@ type Settings struct {
 	Clients   *Clients    // who may ask; nil for everybody
 	ClassBy   Label       // where the class of a call comes from
 	FlowBy    Label       // where its flow comes from
+	// HasQuota reports whether a quota has a name, so that dated and prefixed names of a model
+	// count with it. It is asked where names of models get others before them. Nil takes names as
+	// they are.
+	HasQuota func(name string) bool
 	// Secret, if there is one, makes each key an account of its own, named by an HMAC with it.
 	Secret []byte
 
@@ -62,7 +66,7 @@ type Proxy struct {
 	reverse  *httputil.ReverseProxy
 	base     *http.Transport
 	draining atomic.Bool
-	open     sync.WaitGroup // requests, upgraded ones included
+	open     atomic.Int64 // requests, upgraded ones included
 }
 
 // New returns a Proxy, whose HandleEvent is to be among the Events of its limiter.
@@ -108,31 +112,26 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	}
 }
 
-// newBase returns what sends requests: as http.DefaultTransport does, but that it neither asks for
-// compressed answers by itself nor has few connections to a host.
-func newBase() *http.Transport {
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.DisableCompression = true
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 256
-	base.ResponseHeaderTimeout = 10 * time.Minute
-	return base
-}
-
-// sender sends what has its place in the quota.
-type sender struct{ *http.Transport }
-
-// RoundTrip sends a request, which then waits no more.
-func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
-	if x := exchangeOf(req.Context()); x != nil {
-		x.room.leave()
+// counted returns the name under which a model is counted: behind that of its upstream, if there
+// are several, and of the account of its key, if each is one. Versions of a name are looked for
+// behind the upstream alone: openai/gpt-4o at an upstream that hosts models of others is not gpt-4o
+// at one of the name openai.
+func (p *Proxy) counted(x *exchange, model string) string {
+	prefix := x.upstream.counted
+	if prefix == "" && !p.perKey {
+		return model
 	}
-	return s.Transport.RoundTrip(req)
-}
-
-// plain returns the name of a quota's model behind the prefix of its upstream, for any of the names
-// under which the model is called.
-func (p *Proxy) plain(prefix, name string) string {
-	return strings.TrimPrefix(p.limiter.CountedAs(name), prefix)
+	if alias := p.limiter.CountedAs(prefix + model); alias != prefix+model {
+		model = strings.TrimPrefix(alias, prefix)
+	} else if p.settings.HasQuota != nil {
+		if base, ok := catalog.Match(model, func(name string) bool { return p.settings.HasQuota(prefix + name) }); ok {
+			model = base
+		}
+	}
+	if p.perKey {
+		prefix += account(p.secret, x.key) + "/"
+	}
+	return prefix + model
 }
 
 // tellQuota warns that another process of the shared quota has said another quota.
@@ -147,7 +146,7 @@ func (p *Proxy) tellQuota(e *ratelimit.Event) {
 // ServeHTTP answers a client.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.open.Add(1)
-	defer p.open.Done()
+	defer p.open.Add(-1)
 	began := time.Now()
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)

@@ -14,7 +14,7 @@ const (
 	maxHeader     = 64<<10 - 4<<10 // beside 4 KiB that net/http adds
 	headerTimeout = 10 * time.Second
 	keptIdle      = 2 * time.Minute
-	adminGrace    = time.Second
+	cutGrace      = time.Second
 )
 
 // newServer returns a server of a handler, whose requests end with ctx.
@@ -72,23 +72,27 @@ func (p *Proxy) drain(s *http.Server, grace time.Duration, cut context.CancelFun
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err := s.Shutdown(ctx)
-	ended := make(chan struct{})
-	go func() {
-		p.open.Wait() // also for upgraded connections, which Shutdown does not know
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if !p.idle(ctx) || errors.Is(err, context.DeadlineExceeded) {
 		p.log.Warn("calls were cut that did not end in time", "drain_timeout", grace)
 	}
 	cut()
 	s.Close()
-	select {
-	case <-ended: // so that each is settled before the limiter closes
-	case <-time.After(adminGrace):
+	last, done := context.WithTimeout(context.Background(), cutGrace)
+	defer done()
+	p.idle(last) // so that each is settled before the limiter closes
+}
+
+// idle waits until no request is open, upgraded connections included, which Shutdown does not know.
+// It reports false where ctx ends before.
+func (p *Proxy) idle(ctx context.Context) bool {
+	often := time.NewTicker(5 * time.Millisecond)
+	defer often.Stop()
+	for p.open.Load() > 0 {
+		select {
+		case <-often.C:
+		case <-ctx.Done():
+			return false
+		}
 	}
+	return true
 }
