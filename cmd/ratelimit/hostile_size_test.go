@@ -132,7 +132,10 @@ var refusals = []struct{ path, body, want string }{
 func (p *proxied) checkRefusals(body func(i int) string) {
 	p.t.Helper()
 	for i, test := range refusals {
-		resp := post(p.t, p.url+test.path, body(i))
+		resp, err := (&http.Client{Timeout: patience}).Do(request(p.t, "POST", p.url+test.path, body(i)))
+		if err != nil {
+			p.t.Fatal(err)
+		}
 		answer := read(p.t, resp)
 		after, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 		if resp.StatusCode != 429 || !strings.Contains(answer, test.want) || err != nil || after < 1 || !strings.Contains(answer, "queue is full") {
