@@ -1,11 +1,9 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -347,9 +345,8 @@ func (s *shared) repriceLocked() {
 			all = append(all, is)
 		}
 	}
-	slices.SortFunc(all, func(a, b engine.Repriced) int { return cmp.Compare(a.N, b.N) })
-	for part := range slices.Chunk(all, engine.MostRepriced) {
-		s.putLocked(engine.Reprice{Waiters: part})
+	for c := range engine.Reprices(all) {
+		s.putLocked(c)
 	}
 }
 

@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"cmp"
+	"iter"
+	"slices"
+
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
@@ -13,8 +17,8 @@ type Price struct {
 	Known bool
 }
 
-// MostRepriced is how many waiters one Reprice may name.
-const MostRepriced = 4096
+// mostRepriced is how many waiters one Reprice may name.
+const mostRepriced = 4096
 
 // Reprice has waiters of the process ask at other prices. All of them do before any is served: one
 // that goes by that makes room for others.
@@ -24,6 +28,18 @@ type Reprice struct{ Waiters []Repriced }
 type Repriced struct {
 	N      int64
 	Prices []Price
+}
+
+// Reprices returns the commands for waiters, in the order of their numbers.
+func Reprices(all []Repriced) iter.Seq[Reprice] {
+	slices.SortFunc(all, func(a, b Repriced) int { return cmp.Compare(a.N, b.N) })
+	return func(yield func(Reprice) bool) {
+		for part := range slices.Chunk(all, mostRepriced) {
+			if !yield(Reprice{Waiters: part}) {
+				return
+			}
+		}
+	}
 }
 
 // Append appends the command.
@@ -39,7 +55,7 @@ func (c Reprice) Append(to []byte) []byte {
 }
 
 func readReprice(r *wire.Reader) Command {
-	c := Reprice{Waiters: make([]Repriced, r.Count(MostRepriced, 2))}
+	c := Reprice{Waiters: make([]Repriced, r.Count(mostRepriced, 2))}
 	for i := range c.Waiters {
 		w := &c.Waiters[i]
 		w.N, w.Prices = r.Int(), make([]Price, r.Count(mostRequests, 2))
