@@ -70,9 +70,9 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	}
 	root.RunE = func(root *cobra.Command, _ []string) error { return root.Help() }
 	root.AddCommand(newProxy())
+	root.AddCommand(newStatus())
 	root.AddCommand(newEnv())
 	addVersion(root)
 	addCompletion(root)
-	root.AddCommand(newStatus())
 	return root
 }

@@ -154,18 +154,19 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.room.in = &p.room
 	defer x.room.leave()
 	defer x.line(r, began)
+	defer x.writer.finishWithin()
 	client, bad := p.admit(r, x)
 	if bad != nil {
-		write(x.writer, bad.response(r))
+		x.refuse(r, bad)
 		return
 	}
 	class, flow := p.label(r, x, client)
 	if x.upstream, x.rest = p.upstreamOf(x.rest); x.upstream == nil {
-		write(x.writer, (&fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()}).response(r))
+		x.refuse(r, &fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()})
 		return
 	}
 	if bad = p.admitKey(r, x); bad != nil {
-		write(x.writer, bad.response(r))
+		x.refuse(r, bad)
 		return
 	}
 	if class != "" {
@@ -177,7 +178,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, x))
 	if r, bad = p.withBody(r, x); bad != nil || r == nil {
 		if bad != nil {
-			write(x.writer, bad.response(r))
+			x.refuse(r, bad)
 		}
 		return
 	}
