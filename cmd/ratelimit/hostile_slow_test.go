@@ -276,3 +276,28 @@ func TestHostileGone(t *testing.T) {
 		t.Errorf("%d requests went on, of\n%s", len(u.requests()), metrics)
 	}
 }
+
+// A body that ends too early is no call.
+func TestHostileCut(t *testing.T) {
+	u := provider(t, nil)
+	p := start(t, "--upstream", u.URL, "--rpm", "1000")
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+	whole := chunked(chat("m"))
+	for what, text := range map[string]string{
+		"a part of a body":           head + "Content-Length: 1000\r\n\r\n" + chat("m"),
+		"a part of a chunk":          head + "Transfer-Encoding: chunked\r\n\r\n" + whole[:20],
+		"a chunk and no more":        head + "Transfer-Encoding: chunked\r\n\r\n" + strings.TrimSuffix(whole, "0\r\n\r\n"),
+		"chunks without the end":     head + "Transfer-Encoding: chunked\r\n\r\n" + strings.TrimSuffix(whole, "\r\n"),
+		"chunks without any trailer": head + "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" + strings.TrimSuffix(whole, "\r\n") + "X-Su",
+	} {
+		conn := dial(t, p.url).(*net.TCPConn)
+		io.WriteString(conn, text) //nolint:errcheck // the answer shows it
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(conn)
+		if status := statusOf(string(answer)); status != 0 && status != 400 || len(u.requests()) > 0 {
+			t.Errorf("%s: %d requests went on, the client got %s", what, len(u.requests()), answer)
+		}
+	}
+}
