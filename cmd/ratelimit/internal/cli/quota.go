@@ -87,9 +87,9 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 	}
 	if len(cfg.Quotas)+len(cfg.Providers)+len(cfg.Pools) == 0 {
 		if !cfg.LearnQuotas && !q.strict {
-			log.Warn("no quota: calls are counted, and none is held back (--rpm, --tpm, --profile, --config or --learn)")
+			log.Warn("no quota is said here: one that others have said holds, else none (--rpm, --tpm, --profile, --config or --learn)")
 		}
-		cfg.Quotas["*"] = ratelimit.ModelQuota{} // else the limiter has the quotas of Gemini
+		cfg.Providers = []ratelimit.Provider{} // else the limiter has the quotas of Gemini
 	}
 	if perKey {
 		addAccounts(&cfg, upstreams)
