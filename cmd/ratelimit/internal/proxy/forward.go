@@ -25,6 +25,7 @@ func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
 	resp, err := f.send(req, x)
 	x.room.leave()
+	x.body.list.Store(nil)
 	if err != nil {
 		if resp = x.answerTo(req, err); resp == nil {
 			return nil, err

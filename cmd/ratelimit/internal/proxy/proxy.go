@@ -154,7 +154,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.room.in = &p.room
 	defer x.room.leave()
 	defer x.line(r, began)
-	defer x.writer.finishWithin()
+	defer x.writer.finish()
 	client, bad := p.admit(r, x)
 	if bad != nil {
 		x.refuse(r, bad)

@@ -88,7 +88,7 @@ func (p *Proxy) withBody(r *http.Request, x *exchange) (*http.Request, *fault) {
 		x.writer.Header().Set("Connection", "close")
 		return r, &fault{http.StatusBadRequest, "the body cannot be read"}
 	}
-	return bodied(r, body), nil
+	return x.withHeld(r, body), nil
 }
 
 // failed ends the answer to a client that is gone.
