@@ -21,7 +21,6 @@ type exchange struct {
 	writer   *writer
 	rest     string // the path at the upstream, as it was sent
 	key      string // that the upstream gets, for the name of its account; empty for none
-	place    string // where the client's key was
 	room     place
 	body     heldBody
 	stop     context.CancelCauseFunc
@@ -80,7 +79,7 @@ func (x *exchange) read(r *http.Request) (pieces.List, *fault, error) {
 	buf := pieces.Buffers.Get().(*[pieces.Size]byte)
 	defer pieces.Buffers.Put(buf)
 	for {
-		x.writer.readWithin(x.proxy.idleTimeout)
+		x.writer.readWithin(x.proxy.IdleTimeout)
 		n, err := io.ReadFull(r.Body, buf[:])
 		if size += int64(n); size > maxBody {
 			return nil, tooLarge, nil
@@ -174,7 +173,7 @@ func (x *exchange) withHeld(r *http.Request, body pieces.List) *http.Request {
 // refuse answers a request in place of its upstream.
 func (x *exchange) refuse(r *http.Request, why *fault) {
 	closeBehind(x.writer, r)
-	x.writer.readWithin(x.proxy.idleTimeout) // what the server reads then
+	x.writer.readWithin(x.proxy.IdleTimeout) // what the server reads then
 	write(x.writer, why.response(r))
 }
 
@@ -184,7 +183,7 @@ func (x *exchange) line(r *http.Request, began time.Time) {
 	if model := x.model.Load(); model != nil {
 		attributes = append(attributes, "model", *model)
 	}
-	x.proxy.log.Info("call", attributes...)
+	x.proxy.Log.Info("call", attributes...)
 }
 
 // maxLogged is how much of a path is logged, in bytes.

@@ -20,10 +20,10 @@ const (
 // newServer returns a server of a handler, whose requests end with ctx.
 func (p *Proxy) newServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: min(headerTimeout, p.idleTimeout), IdleTimeout: keptIdle, MaxHeaderBytes: maxHeader,
+		Handler: h, ReadHeaderTimeout: min(headerTimeout, p.IdleTimeout), IdleTimeout: keptIdle, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true, // which would answer before the door is asked
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
-		ErrorLog:                     slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		ErrorLog:                     slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -52,7 +52,7 @@ func (p *Proxy) Serve(ctx context.Context, on Listeners, grace time.Duration) er
 	go serve(clients, on.Clients)
 	if on.Admin != nil {
 		admin := p.newServer(requests, p.admin())
-		admin.ReadTimeout, admin.WriteTimeout = admin.ReadHeaderTimeout, p.idleTimeout
+		admin.ReadTimeout, admin.WriteTimeout = admin.ReadHeaderTimeout, p.IdleTimeout
 		defer admin.Close()
 		go serve(admin, on.Admin)
 	}
@@ -73,7 +73,7 @@ func (p *Proxy) drain(s *http.Server, grace time.Duration, cut context.CancelFun
 	defer cancel()
 	err := s.Shutdown(ctx)
 	if !p.idle(ctx) || errors.Is(err, context.DeadlineExceeded) {
-		p.log.Warn("calls were cut that did not end in time", "drain_timeout", grace)
+		p.Log.Warn("calls were cut that did not end in time", "drain_timeout", grace)
 	}
 	cut()
 	s.Close()
