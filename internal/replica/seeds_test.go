@@ -14,3 +14,9 @@ func seeds() int {
 	}
 	return racetest.Times(5, 1, 5)
 }
+
+// firstSeed returns the first seed of them: REPLICA_FROM, or 0.
+func firstSeed() uint64 {
+	n, _ := strconv.ParseUint(os.Getenv("REPLICA_FROM"), 10, 64)
+	return n
+}
