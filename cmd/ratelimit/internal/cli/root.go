@@ -39,6 +39,9 @@ func Run(arguments []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+	if own := (statusError{}); errors.As(err, &own) {
+		return own.status
+	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}
@@ -56,5 +59,6 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newProxy())
+	root.AddCommand(newBatch())
 	return root
 }
