@@ -35,8 +35,9 @@ type Config struct {
 	Quotas  map[string]ModelQuota `yaml:"quotas,omitempty"` // limits per model; they win over those of Providers
 	// Pools are limits that several models share, by name: see [Pool]. They win over Providers'.
 	Pools map[string]Pool `yaml:"pools,omitempty"`
-	// Providers are those whose default profiles are loaded; Gemini without Providers and Quotas. A
-	// name without a profile is an error (ErrUnknownProvider).
+	// Providers are those whose default profiles are loaded; Gemini if nil and without Quotas.
+	// Empty and not nil is none, for a program that joins the quotas which others have said
+	// (Shared, Store). A name without a profile is an error (ErrUnknownProvider).
 	Providers []Provider `yaml:"providers,omitempty"`
 	// Tiers are the tiers of Providers, as [Profile] takes them, in place of their default
 	// profiles, also for AddProvider. It is an error to name the tier of another provider.
@@ -160,11 +161,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if cfg.Store != nil {
 		return made(newShared(cfg.Store, cfg))
 	}
-	backend, err := settings.ParseBackend(cfg.Backend)
-	path := cfg.FilePath
-	if err == nil && path == "" {
-		path, err = backend.DefaultPath()
-	}
+	backend, path, err := settings.Place(cfg.Backend, cfg.FilePath)
 	switch {
 	case err != nil:
 		return made(nil, err)

@@ -5,6 +5,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -127,4 +128,36 @@ func ExampleRateLimiter_Err() {
 	defer rl.Close()
 	fmt.Println(rl.Err())
 	// Output: <nil>
+}
+
+// Inspect shows a quota that others share, and takes no part in it.
+func ExampleInspect() {
+	cfg := ratelimit.Config{
+		Backend: "sqlite", Shared: true, FilePath: filepath.Join(tempDir(), "ratelimits.db"),
+		Quotas: map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 500, MaxInFlight: 8}},
+	}
+	rl, err := ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rl.Close()
+	r, _ := rl.Reserve("gpt-4o", 1200, 300)
+	defer r.Cancel()
+
+	is, err := ratelimit.Inspect(context.Background(), ratelimit.Config{FilePath: cfg.FilePath})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range is.Models {
+		for _, l := range e.Limits {
+			fmt.Println(e.Model, l.Limit, l.Used, "of", l.Max)
+		}
+	}
+	for _, p := range is.Processes {
+		fmt.Println("a process with", p.InFlight["gpt-4o"], "call in flight,", p.Tokens["gpt-4o"], "tokens")
+	}
+	// Output:
+	// gpt-4o max_in_flight 1 of 8
+	// gpt-4o max_rpm 1 of 500
+	// a process with 1 call in flight, 1500 tokens
 }

@@ -1,6 +1,10 @@
 package ratelimit
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -8,7 +12,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
+	"dappco.re/go/core/go-ratelimit/internal/replica"
+	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -139,6 +146,23 @@ type Refused struct {
 	RetryAfter time.Duration `json:"retry_after,omitempty"` // zero where no time tells, or waiting does not help; JSON shows it as a text
 }
 
+// Inspection is a shared quota at one moment: see [Inspect].
+type Inspection struct {
+	At        time.Time      `json:"at"` // by the clock of the store
+	Models    []Explanation  `json:"models"`
+	Pools     []PoolState    `json:"pools,omitempty"`
+	Processes []ProcessState `json:"processes,omitempty"` // the eldest first
+}
+
+// ProcessState is the part of one limiter in a shared quota, in maps by counted names of models.
+type ProcessState struct {
+	ID       string         `json:"id"`                  // random, and new at each opening
+	HeardAt  time.Time      `json:"heard_at,omitzero"`   // when it last wrote, at least every ten minutes; zero if it has left
+	InFlight map[string]int `json:"in_flight,omitempty"` // open reservations
+	Tokens   map[string]int `json:"tokens,omitempty"`    // what these have charged
+	Waiting  map[string]int `json:"waiting,omitempty"`   // waiters
+}
+
 // MarshalJSON shows OldestOpen as a text, such as "42s", and leaves it out where it is zero.
 func (e Explanation) MarshalJSON() ([]byte, error) { return clock.EncodeStruct(e) }
 
@@ -202,6 +226,43 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	rl.explainNextRLocked(&e.Next, &t, now)
 	rl.leaveLocked(now)
 	return e
+}
+
+// Inspect explains models, or all that have a quota or usage, of the quota that limiters share in
+// cfg.Store or, without that, in the SQLite database at cfg.FilePath. It writes nothing and takes
+// no part in the quota; no limiter need run. Of cfg it also heeds Aliases, Prices and the like.
+// Calls of a process that died stay open until another one says so. Without a shared quota of this
+// version it fails.
+func Inspect(ctx context.Context, cfg Config, models ...string) (*Inspection, error) {
+	rl, _, err := newUnconfigured(&cfg)
+	if err == nil && cfg.FilePath == "" && cfg.Store == nil {
+		cfg.FilePath, err = settings.SQLite.DefaultPath()
+	}
+	var look *replica.Looker
+	if err == nil {
+		look, err = replica.Look(ctx, cmp.Or[Store](cfg.Store, &sqlitelog.Store{Path: cfg.FilePath}))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inspect: %w", err)
+	}
+	defer rl.reporter.Stop() // which nobody has woken before
+	rl.shared, rl.firesAt = &shared{rl: rl, replica: look.Replica}, account.Never
+	rl.shared.swappedLocked(look.State.Engine)
+	is := &Inspection{At: look.Now().Time()}
+	if len(models) == 0 {
+		models = slices.Collect(rl.Models())
+	}
+	for _, model := range models {
+		is.Models = append(is.Models, rl.Explain(model))
+	}
+	for name := range rl.Pools() {
+		pool, _ := rl.ExplainPool(name)
+		is.Pools = append(is.Pools, pool)
+	}
+	for _, part := range look.Parts() {
+		is.Processes = append(is.Processes, ProcessState(part))
+	}
+	return is, nil
 }
 
 // explainNextRLocked decides on the smallest request, which nobody is told of.

@@ -43,13 +43,16 @@ func (e *Engine) Of(process int64) (calls, waiters []account.ID) {
 			calls = append(calls, c.ID)
 		}
 	}
-	for _, w := range e.lines.Waiters() {
+	for _, w := range e.Waiters() {
 		if w.ID.Process == process {
 			waiters = append(waiters, w.ID)
 		}
 	}
 	return calls, waiters
 }
+
+// Waiters returns those that wait, in the order of their arrival.
+func (e *Engine) Waiters() []*lines.Waiter { return e.lines.Waiters() }
 
 // Named returns how many open calls and waiters there are that commands have made.
 func (e *Engine) Named() (calls, waiters int) { return len(e.open.byID), len(e.waiters) }

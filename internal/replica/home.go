@@ -13,7 +13,7 @@ import (
 func (r *Replica) caughtUp() {
 	me := r.state.Member(r.process)
 	switch {
-	case r.status == joining:
+	case r.status == joining, r.life.leaves:
 	case r.status != here, me == nil || me.Left:
 		r.comeHome(me)
 	case r.life.stray:

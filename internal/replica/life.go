@@ -58,6 +58,7 @@ type life struct {
 	homeFrom  int64   // the first number on the way home; 0 where the process is not on it
 	heard     int64   // the greatest number that the log had heard before
 	stray     bool    // there may be calls under own numbers that nobody knows
+	leaves    bool    // it has said Bye, and does not come home
 }
 
 // heed takes in what an entry means for this process.

@@ -226,7 +226,7 @@ func (r *Replica) Close(ctx context.Context) error {
 		is.answer(answer{err: ErrClosed})
 	}
 	if r.status == here && r.ctx.Err() == nil {
-		a = r.put(fleet.Bye{})
+		a, r.life.leaves = r.put(fleet.Bye{}), true
 	}
 	r.mu.Unlock()
 	if a != nil {

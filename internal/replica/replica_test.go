@@ -154,6 +154,27 @@ func TestCloseEndsWhatIsHeld(t *testing.T) {
 	})
 }
 
+// A process that was closed is no member, and does not come back.
+func TestCloseLeaves(t *testing.T) {
+	for _, f := range []memlog.Faults{{}, slow} {
+		inBubble(t, f, func(b *bench) {
+			first, second := b.open(), b.open()
+			b.admit(first)
+			for range 5 {
+				if err := first.Close(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				second.Sync(b.Context())
+				if n := second.state.Size(); n != 1 {
+					b.Fatalf("%d members", n)
+				}
+				first = b.open()
+			}
+		})
+	}
+}
+
 // A context is obeyed at once, also while the store hangs.
 func TestContext(t *testing.T) {
 	for _, down := range []bool{false, true} {

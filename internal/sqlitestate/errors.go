@@ -64,6 +64,9 @@ func IsBusy(err error) bool {
 	return code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED
 }
 
+// IsReadOnly reports whether SQLite would have to write to go on.
+func IsReadOnly(err error) bool { return Code(err) == sqlite3.SQLITE_READONLY }
+
 // Code returns the primary result code of an error of SQLite, and 0 for any other.
 func Code(err error) int {
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {

@@ -190,12 +190,7 @@ func InspectBy(path string, check func(*Statements) error) error {
 }
 
 func inspectWith(path string, check func(*Statements) error, params url.Values) error {
-	db, err := Connections(path, params)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return readTransaction(db, func(s *Statements) error {
+	return View(path, params, func(s *Statements) error {
 		var result string
 		if _, err := s.row([]any{&result}, `PRAGMA integrity_check(1)`); err != nil {
 			return err
@@ -205,4 +200,15 @@ func inspectWith(path string, check func(*Statements) error, params url.Values) 
 		}
 		return check(s)
 	})
+}
+
+// View runs work on the database at path in a transaction that only reads. params are parameters of
+// the driver.
+func View(path string, params url.Values, work func(*Statements) error) error {
+	db, err := Connections(path, params)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return readTransaction(db, work)
 }

@@ -12,6 +12,22 @@ type Store interface {
 	Open(ctx context.Context, options Options) (Log, error)
 }
 
+// Viewer is a Store that can be looked at without a part in the log.
+type Viewer interface {
+	Store
+	// View returns what is in the store. It writes nothing there, leaves the former layouts as they
+	// are, and keeps nobody from writing. It fails where there is no log, and where that cannot be
+	// read.
+	View(ctx context.Context) (View, error)
+}
+
+// View is what a log holds at one moment.
+type View struct {
+	Image   Image   // the newest,
+	Entries []Entry // and all entries behind it
+	Now     Stamp   // the moment, by the store's clock
+}
+
 // Options are what a Log has to know of the limiter that opens it.
 type Options struct {
 	// Process is the number under which the limiter appends. It is above zero, random and new at

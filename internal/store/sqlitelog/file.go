@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
@@ -54,9 +55,15 @@ func (c *connection) close() error {
 // deadline.
 var busyTimeout = []string{strconv.FormatInt(waitPiece.Milliseconds(), 10)}
 
+// opening is held while a database is opened, and while one is looked at: the connections of a
+// process share the index of its log, and none can write to one that was opened to be read.
+var opening sync.Mutex
+
 // openFile opens the database, and makes it a store where it is none. The lock must be held. had
 // says that a database without a log is one that lost it.
 func (l *Log) openFile(had bool) (f *file, err error) {
+	opening.Lock()
+	defer opening.Unlock()
 	setOrphansAside(l.path)
 	path, err := sqlitestate.PrepareFile(l.path)
 	if err != nil {

@@ -12,9 +12,12 @@ import (
 // Former stands for a database of an earlier format: there is none without SQLite.
 type Former struct{}
 
-var _ store.Store = (*Store)(nil)
+var _ store.Viewer = (*Store)(nil)
 
 // Open returns state.ErrNoSQLite.
 func (s *Store) Open(context.Context, store.Options) (store.Log, error) {
 	return nil, state.ErrNoSQLite
 }
+
+// View returns state.ErrNoSQLite.
+func (s *Store) View(context.Context) (store.View, error) { return store.View{}, state.ErrNoSQLite }

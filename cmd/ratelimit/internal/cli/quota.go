@@ -87,9 +87,9 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 	}
 	if len(cfg.Quotas)+len(cfg.Providers)+len(cfg.Pools) == 0 {
 		if !cfg.LearnQuotas && !q.strict {
-			log.Warn("no quota: calls are counted, and none is held back (--rpm, --tpm, --profile, --config or --learn)")
+			log.Warn("no quota is said here: one that others have said holds, else none (--rpm, --tpm, --profile, --config or --learn)")
 		}
-		cfg.Quotas["*"] = ratelimit.ModelQuota{} // else the limiter has the quotas of Gemini
+		cfg.Providers = []ratelimit.Provider{} // else the limiter has the quotas of Gemini
 	}
 	if perKey {
 		addAccounts(&cfg, upstreams)
@@ -225,8 +225,8 @@ func (q *quotaFlags) addClasses(cfg *ratelimit.Config) error {
 	return nil
 }
 
-// addAccounts adds a quota and a price for the accounts of keys beside each of a model, which is like
-// it, and the accounts to the pools, which hold for all keys together.
+// addAccounts adds a quota and a price for the accounts of keys beside each of a model, which is
+// like it, and the accounts to the pools, which hold for all keys together.
 func addAccounts(cfg *ratelimit.Config, upstreams []*proxy.Upstream) {
 	addAccountsTo(cfg.Quotas, upstreams)
 	cfg.Prices = maps.Clone(cfg.Prices)

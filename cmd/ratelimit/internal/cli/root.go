@@ -58,7 +58,12 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.Example = rootExamples
 	root.AddCommand(newProxy())
 	root.AddCommand(newBatch())
+	root.AddCommand(newStatus())
+	root.AddCommand(newEnv())
+	addVersion(root)
+	addCompletion(root)
 	return root
 }

@@ -24,6 +24,7 @@ func (p *Proxy) admin() http.Handler {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		closeBehind(w, r)
 		bad := p.door.check(r, true)
 		if bad == nil && r.URL.Path != "/healthz" { // which tells nothing
 			_, bad = p.door.who(r, true)

@@ -132,6 +132,13 @@ func bodied(r *http.Request, body pieces.List) *http.Request {
 	return r
 }
 
+// refuse answers a request in place of its upstream.
+func (x *exchange) refuse(r *http.Request, why *fault) {
+	closeBehind(x.writer, r)
+	x.writer.readWithin(x.proxy.idleTimeout) // what the server reads then
+	write(x.writer, why.response(r))
+}
+
 // line tells the log of a request that is over.
 func (x *exchange) line(r *http.Request, began time.Time) {
 	attributes := []any{"method", r.Method, "path", clipped(r.URL.Path), "status", x.writer.status, "took", time.Since(began).Round(time.Millisecond)}

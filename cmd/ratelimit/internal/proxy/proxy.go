@@ -26,8 +26,9 @@ type Settings struct {
 	Clients   *Clients    // who may ask; nil for everybody
 	ClassBy   Label       // where the class of a call comes from
 	FlowBy    Label       // where its flow comes from
-	// HasQuota reports whether a quota has a name, so that dated and prefixed names of a model count
-	// with it. It is asked where names of models get others before them. Nil takes names as they are.
+	// HasQuota reports whether a quota has a name, so that dated and prefixed names of a model
+	// count with it. It is asked where names of models get others before them. Nil takes names as
+	// they are.
 	HasQuota func(name string) bool
 	// Secret, if there is one, makes each key an account of its own, named by an HMAC with it.
 	Secret []byte
@@ -153,18 +154,19 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.room.in = &p.room
 	defer x.room.leave()
 	defer x.line(r, began)
+	defer x.writer.finishWithin()
 	client, bad := p.admit(r, x)
 	if bad != nil {
-		write(x.writer, bad.response(r))
+		x.refuse(r, bad)
 		return
 	}
 	class, flow := p.label(r, x, client)
 	if x.upstream, x.rest = p.upstreamOf(x.rest); x.upstream == nil {
-		write(x.writer, (&fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()}).response(r))
+		x.refuse(r, &fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()})
 		return
 	}
 	if bad = p.admitKey(r, x); bad != nil {
-		write(x.writer, bad.response(r))
+		x.refuse(r, bad)
 		return
 	}
 	if class != "" {
@@ -176,7 +178,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, x))
 	if r, bad = p.withBody(r, x); bad != nil || r == nil {
 		if bad != nil {
-			write(x.writer, bad.response(r))
+			x.refuse(r, bad)
 		}
 		return
 	}

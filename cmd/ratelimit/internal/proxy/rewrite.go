@@ -79,11 +79,11 @@ func (p *Proxy) withBody(r *http.Request, x *exchange) (*http.Request, *fault) {
 			write(x.writer, x.noRoom(asked))
 		}
 		return nil, nil
-	case r.Context().Err() != nil:
-		return nil, nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded): // which ends the context, too
 		x.writer.Header().Set("Connection", "close")
 		return r, &fault{http.StatusRequestTimeout, "the body does not come"}
+	case r.Context().Err() != nil:
+		panic(http.ErrAbortHandler) // a return would answer with 200
 	case err != nil:
 		x.writer.Header().Set("Connection", "close")
 		return r, &fault{http.StatusBadRequest, "the body cannot be read"}
