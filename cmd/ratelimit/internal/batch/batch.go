@@ -40,7 +40,7 @@ type Settings struct {
 	Base http.RoundTripper // sends the calls
 }
 
-// Batch is a run over IN. Make it with New, and give it its limiter with Use.
+// Batch is a run over IN. Make it with New, give it its limiter with Use, and Close it.
 type Batch struct {
 	s         Settings
 	survey    *survey
@@ -91,6 +91,9 @@ func New(s Settings) (*Batch, error) {
 	base := s.Upstream.Scheme + "://" + s.Upstream.Host + strings.TrimRight(s.Upstream.EscapedPath(), "/")
 	return &Batch{s: s, survey: found, sizer: sizer, base: base, models: make(map[string]string)}, nil
 }
+
+// Close lets go of what New has made.
+func (b *Batch) Close() error { return b.sizer.limiter.Close() }
 
 // KeyVariable is the variable of the environment in which the SDK of the upstream looks for a key,
 // by its host, or else by the first line.
@@ -234,10 +237,17 @@ func (b *Batch) pump(ctx, soft context.Context, to chan<- *outcome) error {
 		}
 		taken++
 		if f != nil {
+			b.afterFailure(f)
 			to <- &outcome{call: c, failure: f}
 			return true
 		}
-		calls.Go(func() { to <- b.do(ctx, soft, c) })
+		calls.Go(func() {
+			o := b.do(ctx, soft, c)
+			if o.failure != nil {
+				b.afterFailure(o.failure)
+			}
+			to <- o
+		})
 		return true
 	})
 }

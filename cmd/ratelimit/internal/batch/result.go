@@ -78,6 +78,11 @@ func (b *Batch) errorLine(l *line, f *failure) []byte {
 		raw := l.raw[:min(len(l.raw), maxRawError)]
 		text = append([]byte(`{"input":`), quote(string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))))...)
 	} else {
+		if l.bare && (all.has("params") || all.has("body")) { // which would be another form with an id
+			all = fields{
+				{name: "url", key: []byte(`"url"`), value: quote(l.path)}, {name: "body", key: []byte(`"body"`), value: l.body},
+			}
+		}
 		text = all.without("error")
 		text = text[:len(text)-1]
 		if l.bare && !l.hasID {

@@ -83,9 +83,6 @@ func (w *writer) write() {
 	for i, o := range w.group {
 		w.b.count.add(o, w.failed != nil)
 		w.b.room.leave(o.call)
-		if o.failure != nil {
-			w.b.afterFailure(o.failure)
-		}
 		w.group[i] = nil
 	}
 	w.group = w.group[:0]

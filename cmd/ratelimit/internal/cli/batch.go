@@ -200,6 +200,7 @@ func (f *batchFlags) run(cmd *cobra.Command) error {
 		}
 		return err
 	}
+	defer b.Close() //nolint:errcheck // of memory
 	if f.dryRun {
 		return f.plan(cmd, b, to)
 	}
