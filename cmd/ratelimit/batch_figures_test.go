@@ -61,8 +61,8 @@ func TestFigureTenMillionLines(t *testing.T) {
 	}
 }
 
-// Two processes on one quota, each with its own file, against a strict provider: nothing is refused,
-// and from the second minute on nearly all of the quota is used.
+// Two processes on one quota, each with its own file, against a strict provider: nothing is
+// refused, and from the second minute on nearly all of the quota is used.
 func TestFigureBatches(t *testing.T) {
 	measured(t)
 	const rpm, lines = 2000, 10_000

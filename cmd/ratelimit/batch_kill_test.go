@@ -43,8 +43,8 @@ func soon(c *fakeprovider.Call) fakeprovider.Answer {
 	return a
 }
 
-// A batch that is killed at any moment goes on: each line is in OUT once, none is lost, and nobody is
-// over the quota.
+// A batch that is killed at any moment goes on: each line is in OUT once, none is lost, and nobody
+// is over the quota.
 func TestBatchKilled(t *testing.T) {
 	t.Run("as answers come", func(t *testing.T) { testKilled(t, racetest.Times(10, 4, 200)) })
 	t.Run("in order", func(t *testing.T) { testKilled(t, racetest.Times(5, 2, 20), "--ordered") })

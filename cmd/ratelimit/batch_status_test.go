@@ -76,7 +76,7 @@ func TestBatchDryRun(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &p); err != nil || r.status != 0 {
 		t.Fatalf("%v, status %d: %s", err, r.status, r.stderr)
 	}
-	// 10 tokens are all that a line allows; 100 calls of 20 a minute take four minutes behind the first.
+	// 10 tokens are all that a line allows; 100 calls of 20 a minute take four minutes.
 	if p.ToDo != 100 || p.BadLines != 1 || p.Tokens.Output != 1000 || p.Minutes < 4 || p.Minutes > 4.1 || p.Dollars < 0.01 || fmt.Sprint(p.Models) != "[gpt-4o]" {
 		t.Errorf("%s", r.stdout)
 	}
