@@ -376,3 +376,32 @@ func TestBatchSignals(t *testing.T) {
 		}
 	}
 }
+
+// A second signal ends the program at once, and what was answered is not lost.
+func TestBatchSecondSignal(t *testing.T) {
+	g := newGate()
+	u := provider(t, g.handle)
+	dir := t.TempDir()
+	put(t, dir, "in.jsonl", chatLines(8))
+	cmd, said := startBatch(t, dir, "in.jsonl", "-o", "out.jsonl", "--upstream", u.URL, "--in-flight", "2")
+	for range 2 {
+		wait(t, g.came, "call")
+	}
+	g.open <- struct{}{}
+	wait(t, g.came, "third call")
+	for strings.Count(take(t, dir, "out.jsonl"), "\n") < 1 {
+	}
+	for _, pattern := range []string{"stopping", ""} {
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		said.waitFor(t, pattern)
+	}
+	cmd.Wait() //nolint:errcheck // its status is looked at
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGINT {
+		t.Errorf("%v: %s", cmd.ProcessState, said)
+	}
+	if got := ids(t, take(t, dir, "out.jsonl")); len(got) != 1 {
+		t.Errorf("OUT has %q", got)
+	}
+}

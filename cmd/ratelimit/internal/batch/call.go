@@ -257,7 +257,7 @@ func (b *Batch) failed(ctx context.Context, err error) *failure {
 		if errors.Is(err, ratelimit.ErrNeverFits) {
 			code = codeNeverFits
 		}
-		return &failure{Code: code, Message: message}
+		return &failure{Code: code, Message: message, again: errors.Is(err, ratelimit.ErrQueueFull)}
 	}
 	if uncounted := (*llmhttp.UncountedError)(nil); errors.As(err, &uncounted) {
 		return &failure{Code: codeUncounted, Message: message}

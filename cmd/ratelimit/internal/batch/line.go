@@ -93,7 +93,7 @@ func (l *line) fill(raw []byte, all fields, bare string) error {
 		l.path, l.body, l.anthropic = messagesPath, params, true
 	case bare != "":
 		l.path, l.bare = bare, true
-		if l.body = raw; l.hasID || all.has("error") {
+		if l.body = bytes.TrimSpace(raw); l.hasID || all.has("error") {
 			l.body = all.without("custom_id", "error")
 		}
 		if !l.hasID {
@@ -147,11 +147,17 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// checkBody returns an error for a body that cannot be sent.
+// checkBody returns an error for a body, a part of valid JSON, that cannot be sent.
 func checkBody(body []byte) error {
-	all, err := fieldsOf(body)
-	if err != nil {
+	if body[0] != '{' {
 		return errors.New("the body is no JSON object")
+	}
+	if !bytes.Contains(body, []byte(`"stream"`)) && !bytes.Contains(body, []byte(`\u`)) {
+		return nil // as are most
+	}
+	all, err := split(body)
+	if err != nil {
+		return err
 	}
 	if stream, ok := all.get("stream"); ok && string(stream) == "true" {
 		return errors.New("the body asks for a stream, which is no line of OUT")
@@ -209,7 +215,12 @@ func fieldsOf(raw []byte) (fields, error) {
 	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) || !utf8.Valid(raw) {
 		return nil, errors.New("the line is no JSON object")
 	}
-	var all fields
+	return split(raw)
+}
+
+// split is fieldsOf for valid JSON.
+func split(raw []byte) (fields, error) {
+	all := make(fields, 0, 8)
 	for rest := skipSpace(raw[1:]); rest[0] != '}'; {
 		var one field
 		if rest[0] == ',' {
@@ -231,7 +242,12 @@ func fieldsOf(raw []byte) (fields, error) {
 	return all, nil
 }
 
-func skipSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
+func skipSpace(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
+		b = b[1:]
+	}
+	return b
+}
 
 // valueEnd returns the length of the value at the beginning of valid JSON; of other text any length
 // that it has.

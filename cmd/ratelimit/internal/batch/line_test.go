@@ -188,3 +188,13 @@ func TestLineReader(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkLine(b *testing.B) {
+	raw := []byte(strings.TrimSpace(lineOf("id-1234567", 100)))
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		if _, err := parseLine(raw, 1, ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -31,6 +31,9 @@ type survey struct {
 // garbage of tables that have grown is collected sooner.
 const surveyMemory = 150 << 20
 
+// manyLines is a number of lines whose ids take some megabytes.
+const manyLines = 500_000
+
 // takeSurvey reads OUT and IN, and refuses what would mix two batches.
 func takeSurvey(in *Input, out *Output, bare string) (*survey, error) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(surveyMemory))
@@ -67,6 +70,10 @@ func takeSurvey(in *Input, out *Output, bare string) (*survey, error) {
 		return nil, inputErrorf("%s has %d results of lines that are not there", out.path, done-s.finished)
 	}
 	s.state.Bytes, s.state.SHA256 = print.bytes, print.sum()
+	if s.lines > manyLines {
+		ids = nil
+		debug.FreeOSMemory() // else the run may take as much again before the ids are collected
+	}
 	return s, nil
 }
 
