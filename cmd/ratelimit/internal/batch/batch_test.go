@@ -357,6 +357,11 @@ func TestMaxCost(t *testing.T) {
 		if s := b.run(linesOf(200)); s.Done != 0 || s.Stopped != StoppedByBudget {
 			t.Errorf("with nothing left: %+v", s)
 		}
+		b.dir = b.t.TempDir()
+		s := b.run(strings.ReplaceAll(lineOf("a", 100), "gpt-4o", "unheard-of"))
+		if s.Failed != 1 || b.codes() != "unpriced after 0" {
+			t.Errorf("a model without a price: %+v, %s", s, b.codes())
+		}
 	})
 }
 
