@@ -203,6 +203,7 @@ func TestTries(t *testing.T) {
 	}{
 		{"429", status(429, "", "Retry-After", "7"), 3, "", 21 * time.Second},
 		{"500", status(500, `{"error":{"message":"oops"}}`), 2, "", time.Second},
+		{"500 that says when", status(500, "", "Retry-After", "20"), 1, "", 20 * time.Second},
 		{"503", status(503, "busy"), 2, "", time.Second},
 		{"529", status(529, ""), 1, "", 0},
 		{"408", status(408, ""), 1, "", 0},
@@ -396,6 +397,66 @@ func TestPlan(t *testing.T) {
 			if p.ToDo != 600 || run.Done != 600 || s.Stats("gpt-4o").Refused != 0 {
 				t.Errorf("%+v, %+v, %d refused", p, run, s.Stats("gpt-4o").Refused)
 			}
+		})
+	}
+}
+
+// What is in progress is bounded, by its size and by its number.
+func TestBounds(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		line, count      int // bytes of a line, and how many
+		inFlight         int // of the quota
+		atLeast, atMost  int // calls in flight
+		reading, waiting int // at most
+	}{
+		{"large lines", 1 << 20, 60, 0, 12, 24, 24, 24},
+		{"many lines", 10, 3000, 0, 1000, maxLines, maxLines, maxWaiting},
+		{"many that wait", 10, 3000, 5, 5, 5, 5 + maxWaiting, maxWaiting},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var flying, most atomic.Int64
+			inBubble(t, &answers{do: func(w http.ResponseWriter, r *http.Request, try int) {
+				for n := flying.Add(1); ; {
+					if old := most.Load(); n <= old || most.CompareAndSwap(old, n) {
+						break
+					}
+				}
+				time.Sleep(time.Minute)
+				flying.Add(-1)
+				answer(w)
+			}}, func(b *bench) {
+				b.config.Quotas = map[string]ratelimit.ModelQuota{"*": {MaxInFlight: test.inFlight}}
+				in := strings.ReplaceAll(linesOf(test.count), "something", strings.Repeat("x", test.line))
+				b.prepare(in, func(batch *Batch) {
+					ended := make(chan Summary)
+					ctx, cancel := context.WithCancel(b.t.Context())
+					defer cancel()
+					go func() {
+						s, err := batch.Run(ctx)
+						if err != nil {
+							t.Error(err)
+						}
+						ended <- s
+					}()
+					time.Sleep(10 * time.Second)
+					batch.room.mu.Lock()
+					if r := &batch.room; r.lines > test.reading || r.waiting > test.waiting || r.bytes > maxBytes {
+						t.Errorf("%d lines of %d bytes in progress, %d wait", r.lines, r.bytes, r.waiting)
+					}
+					batch.room.mu.Unlock()
+					cancel()
+					if s := <-ended; s.Failed > 0 || s.Done != int(most.Load()) {
+						t.Errorf("%+v", s)
+					}
+					if r := &batch.room; r.lines != 0 || r.bytes != 0 || r.waiting != 0 || r.flying != 0 || r.reserved != 0 {
+						t.Errorf("at the end: %d lines, %d bytes, %d wait, %d fly, %v reserved", r.lines, r.bytes, r.waiting, r.flying, r.reserved)
+					}
+				})
+				if got := int(most.Load()); got < test.atLeast || got > test.atMost {
+					t.Errorf("%d calls in flight, want %d to %d", got, test.atLeast, test.atMost)
+				}
+			})
 		})
 	}
 }

@@ -48,8 +48,8 @@ func (b *Batch) Plan(ctx context.Context) (Plan, error) {
 			return true
 		}
 		p.ToDo++
-		p.Tokens.Prompt += c.size.prompt
-		p.Tokens.Output += c.size.output
+		p.Tokens.Prompt += int64(c.size.prompt)
+		p.Tokens.Output += int64(c.size.output)
 		name := b.counted(c.size.model)
 		price, ok := b.limiter.PriceOf(name)
 		if !slices.Contains(p.Models, name) && len(p.Models) < maxModels {

@@ -71,7 +71,7 @@ func (b *Batch) fillRates(s *Status, left, tokens int) {
 		return
 	}
 	if len(names) == 1 && (s.MaxRequest > 0 || s.MaxTokens > 0 && tokens > 0) {
-		s.Seconds = 60 * max(share(left, s.MaxRequest), share(left*tokens, s.MaxTokens))
+		s.Seconds = 60 * max(share(left, s.MaxRequest), float64(tokens)*share(left, s.MaxTokens))
 		return
 	}
 	if ended := s.Done - b.survey.finished + s.Failed; ended > 0 && !began.IsZero() {

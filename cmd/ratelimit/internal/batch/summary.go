@@ -46,8 +46,8 @@ type Summary struct {
 
 // Tokens are those that answers report.
 type Tokens struct {
-	Prompt int `json:"prompt"`
-	Output int `json:"output"`
+	Prompt int64 `json:"prompt"`
+	Output int64 `json:"output"`
 }
 
 func (b *Batch) summary() Summary {
@@ -55,7 +55,7 @@ func (b *Batch) summary() Summary {
 		Lines: b.survey.lines, Before: b.survey.finished,
 		Done: int(b.count.done.Load()), Failed: int(b.count.failed.Load()), BadLines: int(b.count.badLines.Load()),
 		NeverFits: int(b.count.neverFits.Load()), Retries: int(b.count.retries.Load()),
-		Tokens:  Tokens{int(b.count.prompt.Load()), int(b.count.output.Load())},
+		Tokens:  Tokens{b.count.prompt.Load(), b.count.output.Load()},
 		Seconds: time.Since(b.began).Round(time.Millisecond).Seconds(),
 	}
 	s.Left = s.Lines - s.Before - s.Done - s.Failed
