@@ -305,6 +305,7 @@ func TestBatchRefused(t *testing.T) {
 	refused(dir, "want auto", "--progress", "loud")
 	refused(dir, "begin with one slash", "--url", "v1/x")
 	passes(dir, 3)
+	refused(dir, "three files", "--errors", "./out.jsonl")
 	put(t, dir, "in.jsonl", chatLines(5)) // it has grown
 	passes(dir, 5)
 	put(t, dir, "in.jsonl", strings.Replace(chatLines(5), "hello", "hallo", 1))

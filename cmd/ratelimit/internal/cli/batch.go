@@ -175,7 +175,7 @@ func (f *batchFlags) run(cmd *cobra.Command) error {
 		return usagef("batch: %w", err)
 	}
 	defer in.Close()
-	if in.Is(f.out) || in.Is(f.errors) {
+	if in.Is(f.out) || in.Is(f.errors) || sameFile(f.out, f.errors) {
 		return usagef("IN, OUT and --errors are three files")
 	}
 	out, err := f.output(cmd.OutOrStdout())
@@ -205,6 +205,16 @@ func (f *batchFlags) run(cmd *cobra.Command) error {
 		return f.plan(cmd, b, to)
 	}
 	return f.send(cmd, b, to, log)
+}
+
+// sameFile reports whether two paths lead to one file that is there.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // output opens OUT.
