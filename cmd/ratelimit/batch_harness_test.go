@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"os"
 	"os/exec"
 	"testing"
 )
@@ -10,7 +11,7 @@ func startBatch(t testing.TB, dir string, arguments ...string) (*exec.Cmd, *outp
 	t.Helper()
 	cmd, said := command(t, append([]string{"batch"}, arguments...)...), &output{}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, said, said
-	cmd.Env = append(cmd.Env, "OPENAI_API_KEY="+batchKey)
+	cmd.Env = append(cmd.Env, "OPENAI_API_KEY="+batchKey, "REDIS_URL="+os.Getenv("REDIS_URL"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,10 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
+// killMargin is how much longer than a minute charges count. A call that is sent is dated to its
+// arrival at the provider, but those of a process that was killed stay dated to their admission.
+const killMargin = 250 * time.Millisecond
+
 // batchFlags are the flags of a batch.
 type batchFlags struct {
 	quota  quotaFlags
@@ -276,6 +280,9 @@ func (f *batchFlags) send(cmd *cobra.Command, b *batch.Batch, to *batchTarget, l
 		}
 	}()
 	to.config.Events = batch.Costs{}
+	if to.config.Margin == 0 {
+		to.config.Margin = killMargin
+	}
 	to.config.OnError = func(err error) { log.Warn(err.Error()) }
 	closeStore, err := f.shared.configure(ctx, &to.config)
 	if err != nil {
