@@ -479,7 +479,7 @@ func TestUsesTheQuota(t *testing.T) {
 		}
 		arrivals := s.Arrivals("gpt-4o")
 		last := arrivals[len(arrivals)-1].Time
-		// Each minute begins with all of its calls, so the last minute's begin a whole number later.
+		// Each minute begins with all of its calls, so the last ones come whole minutes later.
 		used := float64(lines/rpm-1) / last.Sub(began).Minutes()
 		if used < 0.99 {
 			t.Errorf("%.2f%% of the quota", 100*used)

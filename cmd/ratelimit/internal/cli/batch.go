@@ -274,8 +274,8 @@ func (f *batchFlags) send(cmd *cobra.Command, b *batch.Batch, to *batchTarget, l
 			if is, ok := s.(syscall.Signal); ok {
 				caught.Store(int32(is))
 			}
-			fmt.Fprintln(stderr, "ratelimit: stopping; what is sent comes to its end")
 			cancel()
+			fmt.Fprintln(stderr, "ratelimit: stopping; what is sent comes to its end")
 		case <-ctx.Done():
 		}
 	}()
