@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 // Status is how a run goes, as its JSON tells it.
@@ -94,6 +94,9 @@ func (s Status) String() string {
 		fmt.Fprintf(&t, ", %d failed", s.Failed)
 	}
 	fmt.Fprintf(&t, ", %d in flight", s.InFlight)
+	if s.Seconds >= 0 {
+		fmt.Fprintf(&t, ", %v left", time.Duration(s.Seconds)*time.Second)
+	}
 	rate := func(n, limit int, what string) {
 		fmt.Fprintf(&t, " | %d", n)
 		if limit > 0 {
@@ -106,10 +109,24 @@ func (s Status) String() string {
 	if s.DollarsEnd > 0 {
 		fmt.Fprintf(&t, " | $%.4f, $%.4f at the end", s.Dollars, s.DollarsEnd)
 	}
-	if s.Seconds >= 0 {
-		fmt.Fprintf(&t, " | %v left", (time.Duration(s.Seconds) * time.Second).String())
-	}
 	return t.String()
+}
+
+// fit cuts a line to the width of the terminal, where it could not be written over.
+func fit(text string, terminal io.Writer) string {
+	f, ok := terminal.(*os.File)
+	if !ok {
+		return text
+	}
+	return cut(text, columnsOf(f)-1)
+}
+
+// cut returns the first so many bytes of a text; all for a number that no width is.
+func cut(text string, n int) string {
+	if n <= 0 || len(text) <= n {
+		return text
+	}
+	return text[:n]
 }
 
 // Form is how progress is shown.
@@ -141,10 +158,9 @@ func Show(to io.Writer, form Form, status func() Status) (stop func()) {
 		case Plain:
 			fmt.Fprintln(to, s)
 		case Live: // spaces clear the rest, because some terminals know no escape sequences
-			text := s.String()
-			n := utf8.RuneCountInString(text)
-			fmt.Fprint(to, "\r", text, strings.Repeat(" ", max(width-n, 0)))
-			width = n
+			text := fit(s.String(), to)
+			fmt.Fprint(to, "\r", text, strings.Repeat(" ", max(width-len(text), 0)))
+			width = len(text)
 		}
 	}
 	show()

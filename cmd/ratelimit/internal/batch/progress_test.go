@@ -33,7 +33,7 @@ func TestShow(t *testing.T) {
 				}
 				switch test.form {
 				case Live:
-					if !strings.HasPrefix(text, "\r999 of 1000 done, 0 in flight | 5/10 rpm | 0 tpm | $1.0000, $2.0000 at the end | 1m30s left\r") {
+					if !strings.HasPrefix(text, "\r999 of 1000 done, 0 in flight, 1m30s left | 5/10 rpm | 0 tpm | $1.0000, $2.0000 at the end\r") {
 						t.Errorf("%q", text[:200])
 					}
 					last := text[strings.LastIndexByte(text, '\r'):]
@@ -49,6 +49,18 @@ func TestShow(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A line is cut to the width of a terminal, if there is one.
+func TestCut(t *testing.T) {
+	for _, test := range []struct {
+		n    int
+		want string
+	}{{-1, "abcd"}, {0, "abcd"}, {3, "abc"}, {4, "abcd"}, {9, "abcd"}} {
+		if got := cut("abcd", test.n); got != test.want {
+			t.Errorf("%d: %q", test.n, got)
+		}
 	}
 }
 
