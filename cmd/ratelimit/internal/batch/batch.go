@@ -175,21 +175,36 @@ func (b *Batch) Run(ctx context.Context) (Summary, error) {
 	err := b.pump(context.WithoutCancel(ctx), soft, outcomes)
 	close(outcomes)
 	err = errors.Join(err, <-written)
-	return b.summary(), err
+	b.survey.state.Running = false
+	return b.summary(), errors.Join(err, b.note())
 }
+
+// WasKilled reports whether the last run with this OUT has not come to its end, so that the calls
+// that it had sent are counted from their admission, and not from their arrival at the provider.
+func (b *Batch) WasKilled() bool { return b.survey.killed }
 
 // begin notes of which input OUT is, before anything is sent, and empties the file of errors.
 func (b *Batch) begin() error {
-	if m := b.s.Output.mark; m != nil {
-		if err := m.write(b.survey.state); err != nil {
-			return err
-		}
+	b.survey.state.Running = true
+	if err := b.note(); err != nil {
+		return err
 	}
 	if b.s.Errors == nil {
 		return nil
 	}
 	_, err := b.s.Errors.Write(nil)
 	return err
+}
+
+// note makes durable what the file beside OUT says.
+func (b *Batch) note() error {
+	if b.s.Output.mark == nil {
+		return nil
+	}
+	spent, _ := b.room.costs()
+	state := b.survey.state
+	state.Spent = state.Spent.Add(spent)
+	return b.s.Output.mark.write(state)
 }
 
 // stop takes no further line, for a reason. Those that are not sent are left.
@@ -224,13 +239,13 @@ func (b *Batch) pump(ctx, soft context.Context, to chan<- *outcome) error {
 	}
 	return b.each(soft, func(c *call, f *failure) bool {
 		if b.s.Limit > 0 && taken == b.s.Limit {
-			b.note(StoppedByLimit)
+			b.stopAt(StoppedByLimit)
 			return false
 		}
 		c.order = taken
 		ok, broke := b.room.enter(soft, c, budget)
 		if broke {
-			b.note(StoppedByBudget)
+			b.stopAt(StoppedByBudget)
 		}
 		if !ok {
 			return false
@@ -252,8 +267,8 @@ func (b *Batch) pump(ctx, soft context.Context, to chan<- *outcome) error {
 	})
 }
 
-// note is stop for a reason that lets all lines that were taken come to their end.
-func (b *Batch) note(why Stop) {
+// stopAt is stop for a reason that lets all lines that were taken come to their end.
+func (b *Batch) stopAt(why Stop) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopped == "" {

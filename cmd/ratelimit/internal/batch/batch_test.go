@@ -472,7 +472,6 @@ func TestUsesTheQuota(t *testing.T) {
 	}}, map[string]fakeprovider.Config{"": {Limits: fakeprovider.Limits{fakeprovider.RPM: rpm}}})
 	inBubble(t, s, func(b *bench) {
 		b.config.Quotas = map[string]ratelimit.ModelQuota{"*": {MaxRPM: rpm}}
-		b.config.Margin = 250 * time.Millisecond // as the program has it
 		began := time.Now()
 		if sum := b.run(linesOf(lines)); sum.Done != lines || sum.Retries != 0 {
 			t.Errorf("%+v", sum)
@@ -488,5 +487,30 @@ func TestUsesTheQuota(t *testing.T) {
 			t.Errorf("%d refused", got)
 		}
 		t.Logf("%d calls in %v: %.2f%% of the quota", lines, last.Sub(began), 100*used)
+	})
+}
+
+// A run knows whether the one before it was killed.
+func TestWasKilled(t *testing.T) {
+	inBubble(t, &answers{do: func(w http.ResponseWriter, r *http.Request, try int) { answer(w) }}, func(b *bench) {
+		was := func(want bool) {
+			b.t.Helper()
+			b.prepare(linesOf(3), func(batch *Batch) {
+				if batch.WasKilled() != want {
+					b.t.Errorf("was killed: %v", !want)
+				}
+			})
+		}
+		was(false)
+		b.run(linesOf(3))
+		was(false)
+		b.prepare(linesOf(3), func(batch *Batch) {
+			if err := batch.begin(); err != nil {
+				b.t.Error(err)
+			}
+		})
+		was(true)
+		b.run(linesOf(3))
+		was(false)
 	})
 }

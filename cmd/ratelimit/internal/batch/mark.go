@@ -31,6 +31,7 @@ type markState struct {
 	Bytes    int64        `json:"input_bytes"`  // of the input, decompressed, as far as a run has read it
 	SHA256   string       `json:"input_sha256"` // of these bytes
 	Spent    money.Amount `json:"spent"`
+	Running  bool         `json:"running"` // a run has begun, and not ended
 }
 
 // markRecord is the length of a record, whose rest is spaces.

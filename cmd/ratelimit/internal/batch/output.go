@@ -156,16 +156,10 @@ func (o *Output) write(text []byte) error {
 	return err
 }
 
-// sync makes what was written durable, and after it what the batch has cost.
-func (o *Output) sync(s markState) error {
+// sync makes what was written durable.
+func (o *Output) sync() error {
 	if o.file == nil {
 		return nil
 	}
-	if err := o.file.Sync(); err != nil {
-		return err
-	}
-	if s.Spent == o.mark.state.Spent {
-		return nil
-	}
-	return o.mark.write(s)
+	return o.file.Sync()
 }

@@ -24,6 +24,7 @@ type survey struct {
 	bad      int  // of them cannot be sent
 	isDone   bits // the numbers of those that OUT has
 	first    line // the first one that can be sent
+	killed   bool // the last run has not come to its end
 	state    markState
 }
 
@@ -44,7 +45,7 @@ func takeSurvey(in *Input, out *Output, bare string) (*survey, error) {
 	}
 	s := &survey{}
 	if out.mark != nil {
-		s.state = out.mark.state
+		s.state, s.killed = out.mark.state, out.mark.state.Running
 	}
 	print := newFingerprint(s.state.Bytes)
 	lines, err := in.lines(print)

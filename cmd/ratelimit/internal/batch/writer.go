@@ -100,9 +100,10 @@ func (w *writer) sync() {
 	if !w.dirty && spent == w.spentAt || w.failed != nil {
 		return
 	}
-	state := w.b.survey.state
-	state.Spent = state.Spent.Add(spent)
-	w.fail(w.b.s.Output.sync(state))
+	w.fail(w.b.s.Output.sync())
+	if spent != w.spentAt && w.failed == nil {
+		w.fail(w.b.note())
+	}
 	w.dirty, w.synced, w.spentAt = false, time.Now(), spent
 }
 

@@ -38,8 +38,9 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
-// killMargin is how much longer than a minute charges count. A call that is sent is dated to its
-// arrival at the provider, but those of a process that was killed stay dated to their admission.
+// killMargin is how much longer than a minute charges count behind a run that was killed. A call that
+// is sent is dated to its arrival at the provider, but those of a process that was killed stay dated
+// to their admission. It takes half a percent of the quota.
 const killMargin = 250 * time.Millisecond
 
 // batchFlags are the flags of a batch.
@@ -280,7 +281,7 @@ func (f *batchFlags) send(cmd *cobra.Command, b *batch.Batch, to *batchTarget, l
 		}
 	}()
 	to.config.Events = batch.Costs{}
-	if to.config.Margin == 0 {
+	if to.config.Margin == 0 && b.WasKilled() {
 		to.config.Margin = killMargin
 	}
 	to.config.OnError = func(err error) { log.Warn(err.Error()) }
