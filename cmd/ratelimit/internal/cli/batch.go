@@ -38,9 +38,9 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
-// killMargin is how much longer than a minute charges count behind a run that was killed. A call that
-// is sent is dated to its arrival at the provider, but those of a process that was killed stay dated
-// to their admission. It takes half a percent of the quota.
+// killMargin is how much longer than a minute charges count behind a run that was killed. A call
+// that is sent is dated to its arrival at the provider, but those of a process that was killed stay
+// dated to their admission. It takes half a percent of the quota.
 const killMargin = 250 * time.Millisecond
 
 // batchFlags are the flags of a batch.
