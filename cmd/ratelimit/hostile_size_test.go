@@ -258,3 +258,22 @@ func TestHostileContents(t *testing.T) {
 	}
 	p.checkPeak(200)
 }
+
+// A body is given up when its answer begins, however long that takes to end.
+func TestHostileStreams(t *testing.T) {
+	u := weigher(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: {}\n\n")     //nolint:errcheck // the test sees what is missing
+		http.NewResponseController(w).Flush() //nolint:errcheck // likewise
+		<-r.Context().Done()
+	})
+	p := start(t, "--upstream", u.URL, "--rpm", "1000")
+	big := sized("m", 32*mib)
+	for range 10 {
+		conn := p.send("/v1/chat/completions", big)
+		if n, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	p.checkPeak(200)
+}

@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"testing"
@@ -165,32 +166,43 @@ func TestHostileReaders(t *testing.T) {
 	}
 }
 
-// A stream may pause for longer than the time that a client has to read.
+// A call may take longer than a client may neither read nor send, at its beginning, between two
+// parts and before its end, and so may what lies between two calls of a connection.
 func TestHostilePause(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
 	u := provider(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
+		for i := range 2 {
+			time.Sleep(idle * 3 / 2)              // which must not end it
 			fmt.Fprintf(w, "data: %d\n\n", i)     //nolint:errcheck // the test sees what is missing
 			http.NewResponseController(w).Flush() //nolint:errcheck // likewise
-			time.Sleep(idle * 3 / 2)              // which must not end it
 		}
+		time.Sleep(idle * 3 / 2)
 	})
-	p := start(t, "--upstream", u.URL, "--rpm", "1000", "--idle-timeout", idle.String(), "--tls-cert", cert, "--tls-key", key, "--admin", "")
-	for _, second := range []bool{false, true} {
-		t.Run(fmt.Sprint("HTTP/2 ", second), func(t *testing.T) {
+	flags := []string{"--upstream", u.URL, "--rpm", "1000", "--idle-timeout", idle.String(), "--admin", ""}
+	open, secure := start(t, flags...), start(t, append(flags, "--tls-cert", cert, "--tls-key", key)...)
+	for what, test := range map[string]struct {
+		p      *proxied
+		second bool
+	}{"HTTP": {open, false}, "TLS": {secure, false}, "HTTP/2": {secure, true}} {
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			client := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Protocols: new(http.Protocols)}
-			client.Protocols.SetHTTP1(!second)
-			client.Protocols.SetHTTP2(second)
+			client.Protocols.SetHTTP1(!test.second)
+			client.Protocols.SetHTTP2(test.second)
 			defer client.CloseIdleConnections()
-			resp, err := client.RoundTrip(request(t, "POST", p.url+"/v1/chat/completions", chat("m")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body := read(t, resp); body != "data: 0\n\ndata: 1\n\ndata: 2\n\n" {
-				t.Errorf("%s: got %q", resp.Proto, body)
+			for i := range 2 {
+				var reused bool
+				trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.WasIdle }}
+				req := request(t, "POST", test.p.url+"/v1/chat/completions", chat("m"))
+				resp, err := client.RoundTrip(req.WithContext(httptrace.WithClientTrace(t.Context(), trace)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body := read(t, resp); body != "data: 0\n\ndata: 1\n\n" || reused != (i == 1) {
+					t.Errorf("call %d: got %q, on a connection that was used: %v", i, body, reused)
+				}
+				time.Sleep(idle * 3 / 2)
 			}
 		})
 	}
@@ -262,5 +274,30 @@ func TestHostileGone(t *testing.T) {
 	_, metrics := get(t, p.admin+"/metrics")
 	if !slices.Contains(strings.Split(metrics, "\n"), `ratelimit_quota_used{dimension="rpm",model="m",provider="",source="program"} 2`) || len(u.requests()) != 2 {
 		t.Errorf("%d requests went on, of\n%s", len(u.requests()), metrics)
+	}
+}
+
+// A body that ends too early is no call.
+func TestHostileCut(t *testing.T) {
+	u := provider(t, nil)
+	p := start(t, "--upstream", u.URL, "--rpm", "1000")
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+	whole := chunked(chat("m"))
+	for what, text := range map[string]string{
+		"a part of a body":           head + "Content-Length: 1000\r\n\r\n" + chat("m"),
+		"a part of a chunk":          head + "Transfer-Encoding: chunked\r\n\r\n" + whole[:20],
+		"a chunk and no more":        head + "Transfer-Encoding: chunked\r\n\r\n" + strings.TrimSuffix(whole, "0\r\n\r\n"),
+		"chunks without the end":     head + "Transfer-Encoding: chunked\r\n\r\n" + strings.TrimSuffix(whole, "\r\n"),
+		"chunks without any trailer": head + "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" + strings.TrimSuffix(whole, "\r\n") + "X-Su",
+	} {
+		conn := dial(t, p.url).(*net.TCPConn)
+		io.WriteString(conn, text) //nolint:errcheck // the answer shows it
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(conn)
+		if status := statusOf(string(answer)); status != 0 && status != 400 || len(u.requests()) > 0 {
+			t.Errorf("%s: %d requests went on, the client got %s", what, len(u.requests()), answer)
+		}
 	}
 }

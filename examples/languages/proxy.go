@@ -15,11 +15,12 @@ import (
 
 // proxy is "ratelimit proxy" as it runs.
 type proxy struct {
-	ctx  context.Context // of the run
-	url  string
-	cmd  *exec.Cmd
-	said *strings.Builder // whole once the proxy has ended
-	read chan struct{}    // closed then
+	ctx    context.Context // of the run
+	url    string
+	cmd    *exec.Cmd
+	said   *strings.Builder // whole once the proxy has ended
+	read   chan struct{}    // closed then
+	killed bool             // and not asked to end
 }
 
 // startProxy starts the proxy on a free port, and waits until it serves.
@@ -54,7 +55,8 @@ func startProxy(ctx context.Context, program, upstream, db string) (*proxy, erro
 // end asks the proxy to end.
 func (p *proxy) end() error {
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return p.cmd.Process.Kill() // Windows has no signals
+		p.killed = true // Windows has no signals
+		return p.cmd.Process.Kill()
 	}
 	return nil
 }
@@ -68,7 +70,7 @@ func (p *proxy) stop() error {
 		}
 	}
 	<-p.read
-	if err := p.cmd.Wait(); err != nil && p.ctx.Err() == nil {
+	if err := p.cmd.Wait(); err != nil && p.ctx.Err() == nil && !p.killed {
 		return fmt.Errorf("the proxy: %w: %s", err, p.said)
 	}
 	return nil

@@ -68,6 +68,9 @@ func TestFound(t *testing.T) {
 		{"the audit has a model by its name that gets a quota", ratelimit.Config{
 			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}},
 		}, namedLater},
+		{"a model of which nothing counts takes nobody's place", ratelimit.Config{
+			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"own": {MaxRPM: 5}},
+		}, keepsThePlace},
 		{"the place goes to the model that is limited", ratelimit.Config{
 			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"limited-*": {MaxRPM: 5}},
 		}, limitedFirst},

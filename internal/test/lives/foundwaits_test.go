@@ -115,3 +115,18 @@ func keepsForTheReset(t *testing.T, h *house) {
 	}
 	runtime.KeepAlive(held)
 }
+
+func keepsThePlace(t *testing.T, h *house) {
+	reserve(t, h, "own", 1).Commit(1, 0)
+	time.Sleep(23 * time.Hour)
+	reserve(t, h, "a", 1).Commit(1, 0)
+	h.rl.RemoveQuota("own")
+	time.Sleep(time.Hour + 2*time.Minute)
+	h.rl.Stats("own")
+	if rs, d := h.rl.ReserveAll(ratelimit.Request{Model: "b"}, ratelimit.Request{Model: "a"}); rs == nil {
+		t.Fatal(d)
+	}
+	if a, b := h.rl.Stats("a").RPM, h.rl.Stats("b").RPM; a != 1 || b != 0 {
+		t.Errorf("%d requests of the model that has the place are counted, and %d of another", a, b)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -48,6 +50,9 @@ func Run(arguments []string, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
+// ofStrconv is what a reader of a flag's error need not know.
+var ofStrconv = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": |time: `)
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ratelimit",
@@ -57,8 +62,22 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return usagef("%s", ofStrconv.ReplaceAllString(err.Error(), ""))
+	})
 	root.Example = rootExamples
+	root.SuggestionsMinimumDistance = 2
+	root.Args = func(root *cobra.Command, arguments []string) error {
+		if len(arguments) == 0 {
+			return nil
+		}
+		hint := "ratelimit --help lists them"
+		if near := root.SuggestionsFor(arguments[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usagef("no command is named %q: %s", arguments[0], hint)
+	}
+	root.RunE = func(root *cobra.Command, _ []string) error { return root.Help() }
 	root.AddCommand(newProxy())
 	root.AddCommand(newBatch())
 	root.AddCommand(newStatus())

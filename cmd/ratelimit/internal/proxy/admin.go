@@ -17,7 +17,7 @@ func (p *Proxy) admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", debugpage.Handler(p.limiter))
 	mux.HandleFunc("GET /healthz", p.health)
-	if events := p.settings.Metrics; events != nil {
+	if events := p.Metrics; events != nil {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(events, promratelimit.NewCollector(p.limiter, promratelimit.CollectorOptions{Handler: events}),
 			collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -47,7 +47,7 @@ func (p *Proxy) health(w http.ResponseWriter, _ *http.Request) {
 	status := http.StatusOK
 	if h.Err != nil {
 		answer.StoreError = h.Err.Error()
-		if p.settings.FailClosed {
+		if p.FailClosed {
 			answer.Status, status = "the shared quota cannot be used", http.StatusServiceUnavailable
 		}
 	}

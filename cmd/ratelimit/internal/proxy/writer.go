@@ -40,12 +40,17 @@ func (w *writer) readWithin(d time.Duration) {
 // writeWithin bounds the writes until the function that it returns is called. A bound that stayed
 // would end a stream that pauses, though its client reads.
 func (w *writer) writeWithin() (done func()) {
-	w.finishWithin()
+	w.bound()
 	return func() { w.control.SetWriteDeadline(time.Time{}) } //nolint:errcheck // as above
 }
 
-// finishWithin bounds what the server still writes behind the handler.
-func (w *writer) finishWithin() {
+// finish is for what the server writes behind the handler: the trailers, and the end.
+func (w *writer) finish() {
+	makePrivate(w.Header())
+	w.bound()
+}
+
+func (w *writer) bound() {
 	w.control.SetWriteDeadline(time.Now().Add(w.within)) //nolint:errcheck // as above
 }
 
@@ -68,7 +73,7 @@ func (w *writer) WriteHeader(status int) {
 // makePrivate removes what would let web pages of elsewhere read an answer.
 func makePrivate(h http.Header) {
 	for name := range h {
-		if strings.HasPrefix(name, "Access-Control-") {
+		if strings.HasPrefix(strings.TrimPrefix(name, http.TrailerPrefix), "Access-Control-") {
 			delete(h, name)
 		}
 	}
