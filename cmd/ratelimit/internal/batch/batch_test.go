@@ -410,7 +410,7 @@ func TestBounds(t *testing.T) {
 		atLeast, atMost  int // calls in flight
 		reading, waiting int // at most
 	}{
-		{"large lines", 1 << 20, 60, 0, 12, 24, 24, 24},
+		{"large lines", 1 << 20, 30, 0, 12, 24, 24, 24},
 		{"many lines", 10, 3000, 0, 1000, maxLines, maxLines, maxWaiting},
 		{"many that wait", 10, 3000, 5, 5, 5, 5 + maxWaiting, maxWaiting},
 	} {
