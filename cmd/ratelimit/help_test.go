@@ -83,7 +83,8 @@ func runExample(t *testing.T, home, example string) {
 	}
 	cmd := exec.Command("sh", "-c", "exec "+example)
 	cmd.Dir = home
-	cmd.Env = append(os.Environ(), "HOME="+home, "CORE_HOME=", "REDIS_URL=",
+	put(t, home, "in.jsonl", "") // without a line, so that nothing is sent
+	cmd.Env = append(os.Environ(), "HOME="+home, "CORE_HOME=", "REDIS_URL=", "OPENAI_API_KEY="+batchKey,
 		"PATH="+filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	said := &output{}
 	cmd.Stdout, cmd.Stderr = said, said

@@ -41,6 +41,9 @@ func Run(arguments []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+	if own := (statusError{}); errors.As(err, &own) {
+		return own.status
+	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}
@@ -76,6 +79,7 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	}
 	root.RunE = func(root *cobra.Command, _ []string) error { return root.Help() }
 	root.AddCommand(newProxy())
+	root.AddCommand(newBatch())
 	root.AddCommand(newStatus())
 	root.AddCommand(newEnv())
 	addVersion(root)
