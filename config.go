@@ -35,8 +35,9 @@ type Config struct {
 	Quotas  map[string]ModelQuota `yaml:"quotas,omitempty"` // limits per model; they win over those of Providers
 	// Pools are limits that several models share, by name: see [Pool]. They win over Providers'.
 	Pools map[string]Pool `yaml:"pools,omitempty"`
-	// Providers are those whose default profiles are loaded; Gemini without Providers and Quotas. A
-	// name without a profile is an error (ErrUnknownProvider).
+	// Providers are those whose default profiles are loaded; Gemini if nil and without Quotas.
+	// Empty and not nil is none, for a program that joins the quotas which others have said
+	// (Shared, Store). A name without a profile is an error (ErrUnknownProvider).
 	Providers []Provider `yaml:"providers,omitempty"`
 	// Tiers are the tiers of Providers, as [Profile] takes them, in place of their default
 	// profiles, also for AddProvider. It is an error to name the tier of another provider.

@@ -107,7 +107,7 @@ func DefaultProfiles() map[Provider]ProviderProfile {
 // profiles returns the profiles that the limiter begins with.
 func (cfg *Config) profiles() ([]profile.Chosen, error) {
 	providers := cfg.Providers
-	if len(providers) == 0 && len(cfg.Quotas) == 0 {
+	if providers == nil && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
 	}
 	return profile.ChooseAll(providers, cfg.Tiers)

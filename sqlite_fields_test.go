@@ -285,3 +285,25 @@ func TestMigrateEveryField(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Providers that are empty and not nil are none, so a limiter joins a shared quota as it is.
+func TestNoProviders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared.db")
+	shared := func(cfg Config) *RateLimiter {
+		cfg.Shared = true
+		rl, err := NewWithSQLiteConfig(path, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { rl.Close() })
+		return rl
+	}
+	said := map[string]ModelQuota{"m": {MaxRPM: 3}}
+	shared(Config{Quotas: said})
+	if got := shared(Config{Providers: []Provider{}}).Quotas; !maps.Equal(got, said) {
+		t.Errorf("the quotas are %v", got)
+	}
+	if got := shared(Config{}).Quotas; len(got) <= len(said) {
+		t.Errorf("without the list they are %v", got)
+	}
+}
