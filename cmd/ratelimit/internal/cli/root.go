@@ -15,7 +15,20 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // of flags, arguments or files that say what cannot be
+	exitNever   = 3 // no wait helps: a call is larger than its quota
+	exitBudget  = 4 // the money of the day or the month is spent
+	exitTimeout = 75
+	exitOwn     = 125 // of a program that runs another, and failed itself, as env(1)
 )
+
+// statusError ends the program with a status that is not told by the kind of its mistake. Without
+// an error there is nothing to tell.
+type statusError struct {
+	status int
+	error
+}
+
+func (e statusError) Unwrap() error { return e.error }
 
 // usageError is a mistake of the one who called the program.
 type usageError struct{ error }
@@ -38,7 +51,14 @@ func Run(arguments []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+	said := statusError{}
+	isSaid := errors.As(err, &said)
+	if !isSaid || said.error != nil {
+		fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+	}
+	if isSaid {
+		return said.status
+	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}
@@ -57,5 +77,6 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newProxy())
 	root.AddCommand(newStatus())
+	root.AddCommand(newRun(), newWait())
 	return root
 }
