@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -73,10 +74,23 @@ func newRoot() *cobra.Command {
 the quotas of their providers, exactly, for all programs of a machine together.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			near := ""
+			if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+				near = ": do you mean " + strings.Join(names, " or ") + "?"
+			}
+			return usagef("there is no command %q%s", args[0], near)
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newProxy())
 	root.AddCommand(newStatus())
 	root.AddCommand(newRun(), newWait())
+	root.AddCommand(newQuota(), newCooldown(), newReset())
 	return root
 }

@@ -286,6 +286,9 @@ func (f *waitFlags) statusOf(err error) error {
 	ended, limit := (*child.Ended)(nil), (*ratelimit.LimitError)(nil)
 	if errors.As(err, &limit) {
 		said := fmt.Sprintf("no room for %q: %s", f.request.Model, limit.Decision.Reason)
+		if cause := limit.Decision.Cause; cause != "" {
+			said += fmt.Sprintf(" (%s)", cause)
+		}
 		if room := limit.Decision.RetryAfter; room > 0 {
 			said += fmt.Sprintf("; there is in %v", room.Round(time.Millisecond))
 		}
