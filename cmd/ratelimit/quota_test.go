@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,7 +160,10 @@ func filesIn(t testing.TB, folder string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all.WriteString(entry.Name() + " " + info.ModTime().String() + " " + info.Mode().String() + " " + string(text) + "\n")
+		if strings.HasSuffix(entry.Name(), "-shm") {
+			text = nil // SQLite's index, which a limiter that has the file open writes when it likes
+		}
+		all.WriteString(entry.Name() + " " + info.ModTime().String() + " " + info.Mode().String() + fmt.Sprintf(" %x\n", sha256.Sum256(text)))
 	}
 	return all.String()
 }

@@ -91,6 +91,6 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	root.AddCommand(newProxy())
 	root.AddCommand(newStatus())
 	root.AddCommand(newRun(), newWait())
-	root.AddCommand(newQuota(), newCooldown(), newReset())
+	root.AddCommand(newQuota(), newCooldown(), newReset(), newDoctor())
 	return root
 }

@@ -11,20 +11,20 @@ import (
 
 // Limit is a limit of a quota that is a number.
 type Limit struct {
-	Flag, Words string
-	Of          func(*ratelimit.ModelQuota) *int
+	Flag, Key, Words string // Key is its name in files
+	Of               func(*ratelimit.ModelQuota) *int
 }
 
 // Limits are the limits that are numbers.
 var Limits = []Limit{
-	{"rpm", "requests/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxRPM }},
-	{"tpm", "tokens/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxTPM }},
-	{"itpm", "input tokens/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxITPM }},
-	{"otpm", "output tokens/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxOTPM }},
-	{"rpd", "requests/day", func(q *ratelimit.ModelQuota) *int { return &q.MaxRPD }},
-	{"tpd", "tokens/day", func(q *ratelimit.ModelQuota) *int { return &q.MaxTPD }},
-	{"tokens-per-month", "tokens/month", func(q *ratelimit.ModelQuota) *int { return &q.MaxTokensPerMonth }},
-	{"in-flight", "calls in flight", func(q *ratelimit.ModelQuota) *int { return &q.MaxInFlight }},
+	{"rpm", "max_rpm", "requests/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxRPM }},
+	{"tpm", "max_tpm", "tokens/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxTPM }},
+	{"itpm", "max_itpm", "input tokens/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxITPM }},
+	{"otpm", "max_otpm", "output tokens/minute", func(q *ratelimit.ModelQuota) *int { return &q.MaxOTPM }},
+	{"rpd", "max_rpd", "requests/day", func(q *ratelimit.ModelQuota) *int { return &q.MaxRPD }},
+	{"tpd", "max_tpd", "tokens/day", func(q *ratelimit.ModelQuota) *int { return &q.MaxTPD }},
+	{"tokens-per-month", "max_tokens_per_month", "tokens/month", func(q *ratelimit.ModelQuota) *int { return &q.MaxTokensPerMonth }},
+	{"in-flight", "max_in_flight", "calls in flight", func(q *ratelimit.ModelQuota) *int { return &q.MaxInFlight }},
 }
 
 // Budget is a limit of a quota that is an amount.
