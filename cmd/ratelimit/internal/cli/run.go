@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -83,8 +84,8 @@ func (f *waitFlags) run(ctx context.Context, command []string, stderr io.Writer)
 	} else {
 		charged.Commit(f.request.PromptTokens, f.request.OutputTokens)
 	}
-	if failed := closeAll(); err == nil && status == exitOK && failed != nil {
-		return failed
+	if failed := closeAll(); failed != nil { // the status stays that of the command
+		fmt.Fprintf(stderr, "ratelimit: warning: the call was not settled: %v\n", failed)
 	}
 	if err != nil {
 		return notRun(err)
