@@ -161,11 +161,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if cfg.Store != nil {
 		return made(newShared(cfg.Store, cfg))
 	}
-	backend, err := settings.ParseBackend(cfg.Backend)
-	path := cfg.FilePath
-	if err == nil && path == "" {
-		path, err = backend.DefaultPath()
-	}
+	backend, path, err := settings.Place(cfg.Backend, cfg.FilePath)
 	switch {
 	case err != nil:
 		return made(nil, err)

@@ -155,16 +155,13 @@ type Inspection struct {
 	Processes []ProcessState        `json:"processes,omitempty"` // the eldest first
 }
 
-// ProcessState is the part of one limiter in a shared quota. The maps are by the names under which
-// models are counted.
+// ProcessState is the part of one limiter in a shared quota, in maps by counted names of models.
 type ProcessState struct {
-	ID string `json:"id"` // random, and new at each opening
-	// HeardAt is when it last wrote: with waiters it does so each second, with open calls three
-	// times Config.LeaseTTL, else every ten minutes. Zero is one that takes no part any more.
-	HeardAt  time.Time      `json:"heard_at,omitzero"`
-	InFlight map[string]int `json:"in_flight,omitempty"` // its open reservations,
-	Tokens   map[string]int `json:"tokens,omitempty"`    // the tokens that these have charged,
-	Waiting  map[string]int `json:"waiting,omitempty"`   // and its waiters
+	ID       string         `json:"id"`                  // random, and new at each opening
+	HeardAt  time.Time      `json:"heard_at,omitzero"`   // when it last wrote, at least every ten minutes; zero if it has left
+	InFlight map[string]int `json:"in_flight,omitempty"` // open reservations
+	Tokens   map[string]int `json:"tokens,omitempty"`    // what these have charged
+	Waiting  map[string]int `json:"waiting,omitempty"`   // waiters
 }
 
 // MarshalJSON shows OldestOpen as a text, such as "42s", and leaves it out where it is zero.
@@ -233,17 +230,13 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 }
 
 // Inspect explains models, or all that have a quota or usage, of the quota that limiters share in
-// cfg.Store or, without that, in the SQLite database at cfg.FilePath. It takes no part in the quota
-// and writes nothing, so it changes no decision, and no limiter need run. Of cfg it also heeds what
-// limiters do not share, such as Aliases and Prices. Calls of a process that died stay open until
-// another process says so. Inspect fails where there is no shared quota of this version.
+// cfg.Store or, without that, in the SQLite database at cfg.FilePath. It writes nothing and takes
+// no part in the quota; no limiter need run. Of cfg it also heeds Aliases, Prices and the like.
+// Calls of a process that died stay open until another one says so. Without a shared quota of this
+// version it fails.
 func Inspect(ctx context.Context, cfg Config, models ...string) (*Inspection, error) {
 	rl, _, err := newUnconfigured(&cfg)
-	if err != nil {
-		return nil, fmt.Errorf("inspect: %w", err)
-	}
-	defer rl.reporter.Stop()
-	if cfg.FilePath == "" && cfg.Store == nil {
+	if err == nil && cfg.FilePath == "" && cfg.Store == nil {
 		cfg.FilePath, err = settings.SQLite.DefaultPath()
 	}
 	var look *replica.Looker
@@ -253,6 +246,7 @@ func Inspect(ctx context.Context, cfg Config, models ...string) (*Inspection, er
 	if err != nil {
 		return nil, fmt.Errorf("inspect: %w", err)
 	}
+	defer rl.reporter.Stop() // which nobody has woken before
 	rl.shared, rl.firesAt = &shared{rl: rl, replica: look.Replica}, account.Never
 	rl.shared.swappedLocked(look.State.Engine)
 	is := &Inspection{At: look.Now().Time(), Quotas: rl.Quotas}

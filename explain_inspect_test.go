@@ -119,40 +119,6 @@ func TestInspectAgrees(t *testing.T) {
 	}
 }
 
-// Limiters of the same process can be opened while others look.
-func TestInspectBesideOpening(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s.db")
-	limitertest.Close(t, openFile(t, path, sharedConfig()))
-	stop := make(chan struct{})
-	var looks sync.WaitGroup
-	defer looks.Wait()
-	defer close(stop)
-	for range 2 {
-		looks.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if _, err := ratelimit.Inspect(t.Context(), ratelimit.Config{FilePath: path}); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for range 10 {
-		rl, err := ratelimit.NewWithSQLiteConfig(path, sharedConfig())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		limitertest.Reserve(t, rl, "m", 1, 1).Commit(1, 1)
-		limitertest.Close(t, rl)
-	}
-}
-
 func TestInspectFails(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("CORE_HOME", home)

@@ -1,10 +1,7 @@
 package ratelimit
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -51,10 +48,7 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 		}
 		rl.pricing.Set(model, price)
 		if rl.shared != nil {
-			waiting := rl.shared.waiting
-			for _, w := range slices.SortedFunc(maps.Keys(waiting), func(a, b *waiter) int { return cmp.Compare(waiting[a], waiting[b]) }) {
-				rl.shared.repriceLocked(w, false)
-			}
+			rl.shared.repriceLocked()
 			return false
 		}
 		changed := false

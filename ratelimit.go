@@ -261,6 +261,7 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
+		rl.unused = unusedReservations{} // what a finalizer watches must not hold itself, and they hold the limiter
 		if now := rl.nowLocked(); rl.shared == nil {
 			rl.engine.Close(now)
 			rl.leaveLocked(now)

@@ -332,6 +332,33 @@ func TestGarbageFreesItsSlot(t *testing.T) {
 	}
 }
 
+// A limiter that was closed is garbage, also one that has made reservations.
+func TestClosedIsGarbage(t *testing.T) {
+	freed := make(chan struct{})
+	func() {
+		rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reserve(t, rl, "m", 1, 2).Commit(1, 2)
+		runtime.AddCleanup(rl, func(freed chan struct{}) { close(freed) }, freed)
+		if err := rl.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	for tries := 0; ; tries++ {
+		runtime.GC()
+		select {
+		case <-freed:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		if tries > 1000 {
+			t.Fatal("something holds it")
+		}
+	}
+}
+
 // A reservation made in a bubble may become garbage there; the limiter must not
 // touch the bubble from outside.
 func TestGarbageInABubble(t *testing.T) {

@@ -324,16 +324,28 @@ func (s *shared) enter(ctx context.Context, by *caller, w *waiter) (c engine.Ent
 	return c, rl.closed
 }
 
-// repriceLocked has a waiter in line ask at the present prices. changed says that it does not yet.
-func (s *shared) repriceLocked(w *waiter, changed bool) {
-	c := engine.Reprice{N: s.waiting[w]}
+// repricedLocked returns at which prices the waiter of a number in line asks now. changed says that
+// it did not before.
+func (w *waiter) repricedLocked(n int64) (is engine.Repriced, changed bool) {
+	is.N = n
 	for i := range w.options {
 		changed = w.priceLocked(w.options[i].Requests) || changed
 		for _, r := range w.options[i].Requests {
-			c.Prices = append(c.Prices, engine.Price{Most: r.Most, Known: r.Priced})
+			is.Prices = append(is.Prices, engine.Price{Most: r.Most, Known: r.Priced})
 		}
 	}
-	if changed {
+	return is, changed
+}
+
+// repriceLocked has the waiters in line ask at the present prices, in the order of their numbers.
+func (s *shared) repriceLocked() {
+	var all []engine.Repriced
+	for w := range s.waiting {
+		if is, changed := w.repricedLocked(s.waiting[w]); changed {
+			all = append(all, is)
+		}
+	}
+	for c := range engine.Reprices(all) {
 		s.putLocked(c)
 	}
 }
@@ -345,7 +357,9 @@ func (s *shared) lined(by *caller, w *waiter, n int64) {
 	rl.mu.Lock()
 	anew := s.waiting[w] != 0 // at the prices of the first time
 	if s.waiting[w] = n; rl.pricing != nil {
-		s.repriceLocked(w, anew)
+		if is, changed := w.repricedLocked(n); changed || anew {
+			s.putLocked(engine.Reprice{Waiters: []engine.Repriced{is}})
+		}
 	}
 	tells := rl.teller != nil && !by.queued
 	if of := rl.engine.Waiter(s.process, n); tells && of != nil && of.By != nil {

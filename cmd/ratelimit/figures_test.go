@@ -200,6 +200,7 @@ func TestFigureInteractive(t *testing.T) {
 		resp.Body.Close()
 		return time.Since(began), resp.StatusCode == 200
 	}
+	ask("interactive") // so that something is kept for people from the beginning on
 	for range 400 {
 		clients.Go(func() {
 			for ctx.Err() == nil {

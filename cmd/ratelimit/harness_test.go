@@ -128,6 +128,7 @@ type proxied struct {
 	url, admin string
 	token      string // of an operator, where the proxy wants one
 	log        *output
+	via        http.Client // to the admin port
 	ended      chan struct{}
 }
 
@@ -215,7 +216,7 @@ func (p *proxied) waiting(want int) {
 // metrics returns what the proxy tells Prometheus.
 func (p *proxied) metrics() string {
 	p.t.Helper()
-	resp, err := http.DefaultClient.Do(request(p.t, http.MethodGet, p.admin+"/metrics", "", "X-Ratelimit-Token", p.token))
+	resp, err := p.via.Do(request(p.t, http.MethodGet, p.admin+"/metrics", "", "X-Ratelimit-Token", p.token))
 	if err != nil {
 		p.t.Fatal(err)
 	}

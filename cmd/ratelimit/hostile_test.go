@@ -206,7 +206,10 @@ func TestHostilePages(t *testing.T) {
 			conn.Close()
 			return
 		}
-		io.WriteString(w, answers) //nolint:errcheck // the test sees what is missing
+		io.WriteString(w, answers)            //nolint:errcheck // the test sees what is missing
+		http.NewResponseController(w).Flush() //nolint:errcheck // likewise
+		w.Header().Set(http.TrailerPrefix+"Access-Control-Allow-Origin", "*")
+		w.Header().Set(http.TrailerPrefix+"X-Sum", "1")
 	})
 	p := start(t, "--upstream", u.URL, "--rpm", "1000")
 	socket := []string{"Connection: Upgrade", "Upgrade: WebSocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}

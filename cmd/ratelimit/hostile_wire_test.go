@@ -101,6 +101,12 @@ func TestHostileFraming(t *testing.T) {
 			t.Errorf("%.200q: the upstream got the body %q", test.headers, body)
 		}
 	}
+	// HTTP/1.0 has no chunks: the call has no body, and the connection ends.
+	_, answer := wire(t, p.url, "POST /v1/chat/completions HTTP/1.0\r\nHost: 127.0.0.1\r\nX-Ratelimit-Token: "+aliceToken+
+		"\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"+hidden)
+	if got := u.take(); strings.Count(answer, "HTTP/1.") > 2 || len(framings(got)) != 1 || strings.Contains(got, "{}") || strings.Contains(got, "hidden") {
+		t.Errorf("HTTP/1.0: the client got %s\nthe upstream got %q", answer, got)
+	}
 	p.stop(syscall.SIGTERM)
 	u.conns.Wait()
 	if late := u.take(); late != "" {

@@ -337,3 +337,17 @@ func TestAdmin(t *testing.T) {
 	}
 	resp.Body.Close()
 }
+
+// A proxy without a quota of its own joins that of others, and takes nothing of it away.
+func TestJoins(t *testing.T) {
+	u := provider(t, nil)
+	db := filepath.Join(t.TempDir(), "q.db")
+	start(t, "--db", db, "--upstream", u.URL, "--rpm", "1")
+	p := start(t, "--db", db, "--upstream", u.URL, "--max-wait", "1ms")
+	for i, status := range []int{200, 429} {
+		resp := post(t, p.url+"/v1/chat/completions", chat("m"))
+		if read(t, resp); resp.StatusCode != status {
+			t.Errorf("call %d: %d", i, resp.StatusCode)
+		}
+	}
+}

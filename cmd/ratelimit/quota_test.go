@@ -74,8 +74,8 @@ func TestQuotaCommands(t *testing.T) {
 		{"quota remove g-* --yes", 1, `"g-*" has no quota of its own`},
 		{"quota remove", 2, "one model"},
 		{"quota show --json", 0, `"max_rpm": 2`},
-		{"nope", 2, `there is no command "nope"`},
-		{"stats", 2, "do you mean status?"},
+		{"nope", 2, `no command is named "nope"`},
+		{"stats", 2, "did you mean status?"},
 	} {
 		words := strings.Fields(step.arguments)
 		if !strings.Contains(step.arguments, "--db") && len(words) > 1 {

@@ -126,8 +126,8 @@ func (f *Found) MayPass(h Hope, now Now) bool {
 	return f.View().opensAtBest(h.InFlight-h.Open.Arrived) <= now.Instant+h.Left
 }
 
-// Lasts is 0: what was found is kept beside the usage.
-func (f *Found) Lasts(Now) int64 { return 0 }
+// Lasts is how long the last request keeps others waiting. What was found is kept beside the usage.
+func (f *Found) Lasts(now Now) int64 { return f.limits.keepsFor(now.Instant) }
 
 // Forget forgets the requests of the search.
 func (f *Found) Forget(bool, Now) {

@@ -179,6 +179,14 @@ func (l *FoundLimits) next() int64 {
 	return l.base + l.keeps*l.gap
 }
 
+// keepsFor returns for how long the requests so far may keep others waiting.
+func (l *FoundLimits) keepsFor(instant int64) int64 {
+	if l == nil || l.bounds.FloorRPM == 0 {
+		return 0
+	}
+	return max(l.next()+lateness-instant, 0)
+}
+
 // opensAtBest is opens if so many calls in flight are taken back.
 func (l *FoundLimits) opensAtBest(inFlight int) int64 {
 	opens := l.opens()

@@ -30,3 +30,25 @@ func (z *Zone) monthAt(wall int64) Span {
 	}
 	return Span{Begin: wall, End: wall + shortest}
 }
+
+// EndWith has the day and the month of an account end with those of its zone, where they began
+// before anybody had told these.
+func (a *Account) EndWith(z *Zone, wall int64) {
+	if d := &a.Day; d.zone == z && d.Holds(wall) && z.Day.Holds(wall) && d.Begin > z.Day.Begin {
+		d.start(wall)
+		d.show()
+	}
+	if m := a.Month; m != nil && m.zone == z {
+		endWith(&m.used, z.Month, wall)
+	}
+	if s := a.Spend; s != nil && s.zone == z {
+		endWith(&s.Day, z.Day, wall)
+		endWith(&s.Month, z.Month, wall)
+	}
+}
+
+func endWith[A ~int64](p *state.Period[A], is Span, wall int64) {
+	if p.Holds(wall) && is.Holds(wall) && p.Begin >= is.Begin {
+		p.End = is.End
+	}
+}

@@ -151,7 +151,7 @@ func hostile() []engine.Command {
 		engine.Refuse{Name: name("f-1"), Refusal: account.ProviderRefusal{Overload: true, Took: 1 << 62, Wait: 1 << 62}},
 		engine.Settle{ID: account.ID{Process: 1, N: 1}, Used: most, Cost: money.Max}, engine.Arrive{ID: account.ID{Process: 1}, At: math.MinInt64},
 		engine.Leave{Process: math.MinInt64, N: math.MaxInt64, Places: 4096},
-		engine.Reprice{N: math.MinInt64}, engine.Reprice{N: 1, Prices: []engine.Price{{Most: money.Max, Known: true}, {}}},
+		engine.Reprice{}, engine.Reprice{Waiters: []engine.Repriced{{N: math.MinInt64}, {N: 1, Prices: []engine.Price{{Most: money.Max, Known: true}, {}}}}},
 		engine.Charged{ID: account.ID{Process: 7}, Name: name("a"), Ago: 1 << 61, Tokens: most, Most: money.Max, Class: "live", Open: true, Hold: 1 << 61},
 		engine.Charged{ID: account.ID{Process: 7}, Name: name("a"), Used: most, Cost: money.Max}, engine.Arrive{ID: account.ID{Process: 7}, At: math.MaxInt64},
 		engine.Charged{ID: account.ID{Process: 8}, Name: name("f-1"), Tokens: most, Most: money.Max, Used: most, Cost: money.Max},

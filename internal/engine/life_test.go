@@ -171,7 +171,8 @@ func (l *life) command() engine.Command {
 			w := pick(l, l.waiters)
 			if l.IntN(3) == 0 {
 				price := func() engine.Price { return engine.Price{Most: money.Amount(l.Int64N(3e5)), Known: l.IntN(8) > 0} }
-				return engine.Reprice{N: w.N, Prices: []engine.Price{price(), price()}}
+				other := pick(l, l.waiters)
+				return engine.Reprice{Waiters: []engine.Repriced{{N: w.N, Prices: []engine.Price{price(), price()}}, {N: other.N, Prices: []engine.Price{price()}}}}
 			}
 			return engine.Leave{Process: w.Process, N: w.N, Places: 3}
 		}

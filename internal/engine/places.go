@@ -63,7 +63,18 @@ func (p *places) remove(a *account.Account) {
 // place of which nothing is to be kept. Where more models have lost their quotas than there were
 // places, an idle one does not keep its own either.
 func (e *Engine) needsPlace(a *account.Account, now account.Now) bool {
-	return !a.Listed && (!a.IsShown() || e.isEmpty(a, now) || e.places.len > e.places.most && e.isIdle(a, now))
+	return !a.Listed && (!a.IsShown() || e.isEmpty(a, now) || e.places.len > e.places.most && e.isIdle(a, now) && e.areTooMany(now))
+}
+
+// areTooMany reports whether there are more models of which something is to be kept than places.
+func (e *Engine) areTooMany(now account.Now) bool {
+	n := e.places.len
+	for a := e.places.first; a != nil && n > e.places.most; a = a.Place.Next {
+		if e.isEmpty(a, now) && !a.Found.HasBegun() {
+			n--
+		}
+	}
+	return n > e.places.most
 }
 
 // isEmpty reports whether nothing of a model is to be kept. One with a quota of its own takes no

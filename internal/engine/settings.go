@@ -40,9 +40,25 @@ func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, n
 	if e.Rename != nil {
 		e.rename(now)
 	}
-	if e.Rename != nil || hadPools || e.Catalog.HasPools() {
+	if hadPools || e.Catalog.HasPools() || e.renamesWaiters() {
 		e.requeue(now)
 	}
+}
+
+// renamesWaiters reports whether a model for which somebody waits is counted by another name now.
+func (e *Engine) renamesWaiters() bool {
+	if e.Rename == nil || e.lines.Waiting() == 0 {
+		return false
+	}
+	renames := func(r Request) bool { return e.Rename(r.Asked) != r.Counted }
+	for _, w := range e.lines.Waiters() {
+		for _, c := range w.Candidates {
+			if c.InLine() && slices.ContainsFunc(OptionOf(c).Requests, renames) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // rename moves cooldowns and the usage of others to the names under which their models are counted

@@ -36,12 +36,18 @@ func (e *Engine) TellZone(bounds func(zone string, wall int64) (day, month accou
 // Bounds tells the day and the month of a zone that last at a moment. What was told first holds.
 func (e *Engine) Bounds(name string, day, month account.Span, now account.Now) {
 	z := e.needZone(name)
-	was := z.IsKnown()
+	was, known := z.IsKnown(), *z
 	if !z.Day.Holds(now.Wall) {
 		z.Day = day
 	}
 	if !z.Month.Holds(now.Wall) {
 		z.Month = month
+	}
+	if was && *z != known {
+		e.other.EndWith(z, now.Wall)
+		for _, a := range e.accounts { // to which something counted before that was told
+			a.EndWith(z, now.Wall)
+		}
 	}
 	if was {
 		return

@@ -8,7 +8,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// What is spent in a month that nobody has told yet counts to it, also once it is told.
+// What is spent in a month that nobody has told yet counts to it until it ends, also once it is
+// told.
 func TestMonthNobodyHasTold(t *testing.T) {
 	const month = 31 * 24 * hour
 	begin := int64(1_711_900_000e9)
@@ -30,6 +31,7 @@ func TestMonthNobodyHasTold(t *testing.T) {
 		{at(month + hour), ask, "spend_exceeded"},
 		{at(month + 2*hour), engine.Bounds{Month: account.Span{Begin: begin + month, End: begin + 2*month}}, ""},
 		{at(month + 3*hour), ask, "spend_exceeded"},
+		{at(2*month - 1), ask, "spend_exceeded"},
 		{at(2 * month), engine.Bounds{Month: account.Span{Begin: begin + 2*month, End: begin + 3*month}}, ""},
 		{at(2 * month), ask, "ok"},
 	} {

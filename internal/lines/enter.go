@@ -243,8 +243,8 @@ func (l *Lines) leaveLines(c *Candidate, now account.Now) {
 		case g.queue.Len() == 0:
 			l.resting.remove(g)
 			delete(l.of, g.account)
-			if !g.account.HasPlace() { // else who asked would be known until somebody looks
-				g.account.ForgetAsks(account.Never)
+			if !l.requeues {
+				g.forgetAsks()
 			}
 			l.MarkNeedy() // a model that nobody waits for may make a place
 		case leads:
@@ -278,6 +278,7 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 		orders[i] = order{g.queue.Circle(), g.queue.Progress()}
 	}
 	standing := make([][]*Candidate, len(waiters))
+	l.requeues = true
 	for i, w := range waiters {
 		for _, c := range w.Candidates {
 			if c.stands() {
@@ -286,7 +287,7 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 			}
 		}
 	}
-	l.classes = classes
+	l.classes, l.requeues = classes, false
 	for i := range waiters {
 		for _, c := range standing[i] {
 			rename(c)
@@ -298,7 +299,17 @@ func (l *Lines) Requeue(classes map[string]Class, rename func(*Candidate), now a
 		if anew := l.of[g.account]; anew != nil {
 			anew.queue.Resume(orders[i].progress, func(name string) Share { return l.classOf(name).Share })
 			anew.queue.SetCircle(orders[i].circle)
+		} else {
+			g.forgetAsks()
 		}
+	}
+}
+
+// forgetAsks forgets who has asked for a model that has no place, once nobody waits for it: else
+// that would be known until somebody looks.
+func (g *line) forgetAsks() {
+	if !g.account.HasPlace() {
+		g.account.ForgetAsks(account.Never)
 	}
 }
 

@@ -43,7 +43,8 @@ type Lines struct {
 	torn          []*Candidate
 	resting       queue[*line]
 	patient       queue[*Waiter]
-	progress      int // rises with each service, departure and nap
+	progress      int  // rises with each service, departure and nap
+	requeues      bool // those that leave a line come again
 
 	done []*Waiter
 

@@ -36,13 +36,16 @@ type world struct {
 	processes []*process
 	serial    int64
 	began     int // how many processes there are at first
+	known     known
 	done      sync.WaitGroup
 }
 
 type hit struct {
 	at     time.Time
 	tokens int
-	alone  bool // by the share of a process that was cut off
+	alone  bool   // by the share of a process that was cut off
+	keys   [2]any // by which it is known
+	lost   bool   // see forget
 }
 
 // flight is a call between its start and its end.
@@ -106,6 +109,7 @@ func (g gated) Append(ctx context.Context, after store.Position, batch []store.E
 		}
 	}
 	news, err := g.Log.Append(ctx, after, batch)
+	g.p.know(&news)
 	g.p.gate()
 	g.p.hear(&news)
 	return news, err
@@ -114,15 +118,21 @@ func (g gated) Append(ctx context.Context, after store.Position, batch []store.E
 func (g gated) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
 	g.p.gate()
 	news, err := g.Log.Read(ctx, after, wait, gather)
+	g.p.know(&news)
 	g.p.gate()
 	g.p.hear(&news)
 	return news, err
 }
 
+func newWorld(t *testing.T, k kind, seed uint64) *world {
+	w := &world{T: t, kind: k, rand: rand.New(rand.NewPCG(seed, 1)), store: memlog.New(k.faults(seed)), known: newKnown()}
+	w.ctx, w.end = context.WithCancel(t.Context())
+	return w
+}
+
 func simulate(t *testing.T, k kind, seed uint64) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
-		w = &world{T: t, kind: k, rand: rand.New(rand.NewPCG(seed, 1)), store: memlog.New(k.faults(seed))}
-		w.ctx, w.end = context.WithCancel(t.Context())
+		w = newWorld(t, k, seed)
 		w.quota = state.Quota{MaxRPM: 20 + w.rand.IntN(20)}
 		if w.rand.IntN(2) == 0 {
 			w.quota.MaxTPM = 2000
@@ -137,7 +147,7 @@ func simulate(t *testing.T, k kind, seed uint64) (w *world) {
 		}
 		if len(k.troubles) > 0 {
 			script := memlog.Script(seed, lasting, 1+w.rand.IntN(cmp.Or(k.most, 3)), k.troubles...)
-			w.done.Go(func() { w.store.Play(w.ctx, script) })
+			w.done.Go(func() { w.play(script) })
 		}
 		for began := time.Now(); time.Since(began) < lasting; {
 			time.Sleep(time.Duration(w.rand.IntN(20_000)) * time.Millisecond)
@@ -163,6 +173,7 @@ func (w *world) disturb() {
 	case w.kind.kills && w.rand.IntN(2) == 0 && p.dead.Err() == nil:
 		w.store.Kill(p.id)
 		p.kill()
+		w.forget()
 		w.start()
 	case w.kind.pauses:
 		p.mu.Lock()
@@ -248,9 +259,9 @@ func (p *process) call(rand *rand.Rand) {
 		if err != nil || len(ids) == 0 || p.dead.Err() != nil {
 			continue
 		}
-		from, alone := time.Now(), p.isCutOff()
+		from, alone, at := time.Now(), p.isCutOff(), p.stands()
 		p.world.mu.Lock()
-		p.hits = append(p.hits, hit{from, wants[0].Tokens.Input, alone})
+		p.hits = append(p.hits, hit{at: from, tokens: wants[0].Tokens.Input, alone: alone, keys: [2]any{at, ids[0]}})
 		p.world.mu.Unlock()
 		select {
 		case <-time.After(time.Duration(rand.IntN(5000)) * time.Millisecond):
@@ -275,9 +286,9 @@ func (p *process) isCutOff() bool {
 
 // worst returns the most that was used of the quota, of requests and tokens in a minute and of
 // slots; and the same without the calls of processes that were cut off, which others may not have
-// known of.
+// known of. Calls that were lost count in neither.
 func (w *world) worst() (all, told float64) {
-	all, told = w.mostIn(func(*hit) bool { return true }), w.mostIn(func(h *hit) bool { return !h.alone })
+	all, told = w.mostIn(func(h *hit) bool { return !h.lost }), w.mostIn(func(h *hit) bool { return !h.alone && !h.lost })
 	if w.quota.MaxInFlight > 0 {
 		all = max(all, float64(w.mostFlying())/float64(w.quota.MaxInFlight))
 	}

@@ -32,6 +32,15 @@ func ParseBackend(name string) (Backend, error) {
 	return "", fmt.Errorf("unknown backend: %q, want %q or %q", name, YAML, SQLite)
 }
 
+// Place returns the backend of a name, and path, or its default path where that is empty.
+func Place(backend, path string) (Backend, string, error) {
+	b, err := ParseBackend(backend)
+	if err == nil && path == "" {
+		path, err = b.DefaultPath()
+	}
+	return b, path, err
+}
+
 // DefaultPath returns the state file of the backend in the home folder. It fails when no home
 // folder is known.
 func (b Backend) DefaultPath() (string, error) {

@@ -30,15 +30,19 @@ type Host interface {
 type Noted struct {
 	sums      *Sums
 	estimates *Estimates
+	common    bool // the sums are not its own,
+	open      int  // and have so many calls of it that have not ended
 }
 
 // Reserved adds a call that was admitted.
 func (l *Ledger) Reserved(h Host, c *account.Call) {
 	if a := c.Alone(); a != nil { // nearly each call
-		l.of(h, a, h.Noted(a)).Reserved.Add(c.Tokens, c.Most)
+		n := h.Noted(a)
+		l.of(h, a, n).Reserved.Add(c.Tokens, c.Most)
+		n.open++
 		return
 	}
-	l.each(h, c, func(s *Sums) { s.Reserved.Add(c.Tokens, c.Most) })
+	l.each(h, c, 1, func(s *Sums) { s.Reserved.Add(c.Tokens, c.Most) })
 }
 
 // Ended adds a call that has ended. used is what it used where it was committed.
@@ -49,8 +53,9 @@ func (l *Ledger) Ended(h Host, c *account.Call, how account.How, used tokens.Cou
 	}
 	if a := c.Alone(); a != nil {
 		l.of(h, a, n).End(c, how, used)
+		n.open = max(n.open-1, 0)
 	} else {
-		l.each(h, c, func(s *Sums) { s.End(c, how, used) })
+		l.each(h, c, -1, func(s *Sums) { s.End(c, how, used) })
 	}
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
 	// but those of its models.
@@ -73,12 +78,14 @@ func (l *Ledger) Recorded(h Host, name string, a *account.Account, pools []*acco
 }
 
 // each visits the sums of a call: of its model, of each of its pools, and of its class. The model
-// of a call that only pools have counted had no place.
-func (l *Ledger) each(h Host, c *account.Call, add func(*Sums)) {
+// of a call that only pools have counted had no place. more is how many more of the calls are open.
+func (l *Ledger) each(h Host, c *account.Call, more int, add func(*Sums)) {
 	counts := false
 	for i := range c.Charges {
 		if a := c.Charges[i].Account(); a != nil {
-			add(l.of(h, a, h.Noted(a)))
+			n := h.Noted(a)
+			add(l.of(h, a, n))
+			n.open = max(n.open+more, 0)
 			counts = true
 		}
 	}
@@ -93,10 +100,14 @@ func (l *Ledger) each(h Host, c *account.Call, add func(*Sums)) {
 	}
 }
 
-// of returns the sums of an account, beside which n is noted.
+// of returns the sums of an account, beside which n is noted. One that has none of its own may have
+// room for them by now: they begin once none of its calls is open.
 func (l *Ledger) of(h Host, a *account.Account, n *Noted) *Sums {
-	if n.sums == nil {
+	if n.sums == nil || n.common && n.open == 0 {
 		n.sums = l.named(h, a.Name)
+		if n.common = n.sums != l.Models[a.Name]; !n.common {
+			n.estimates = nil
+		}
 	}
 	return n.sums
 }

@@ -3,9 +3,12 @@ package memlog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 // Empty has the store lose everything.
@@ -64,6 +67,14 @@ func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.core.all)
+}
+
+// Has reports whether the log has an entry, or an image that covers it.
+func (s *Store) Has(at store.Position) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.core.find(at)
+	return err == nil || errors.Is(err, store.ErrTrimmed)
 }
 
 // Trouble is a kind of incident.

@@ -355,7 +355,11 @@ func (b *booking) arrive(now, at time.Time) {
 		at = now
 	}
 	a := b.account
-	if !at.After(b.at) || b.forgotten() && !b.left(now) || a.removed {
+	if !at.After(b.at) || b.forgotten() && !b.left(now) {
+		return
+	}
+	if a.removed {
+		b.at, b.forgets = at, -1
 		return
 	}
 	a.roll(now)

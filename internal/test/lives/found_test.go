@@ -46,10 +46,18 @@ func TestFound(t *testing.T) {
 			Quotas:  map[string]ratelimit.ModelQuota{"*": {MaxRPM: 4}},
 			Classes: map[string]ratelimit.Class{"first": {ReservePercent: 50}},
 		}, keepsForTheCancelled},
+		{"a quota of another model lets nobody go for whom no room is", ratelimit.Config{
+			MatchVersions: true, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxInFlight: 2}},
+			Classes: map[string]ratelimit.Class{"first": {ReservePercent: 50}},
+		}, keepsForTheReset},
 		{"those that wait ask at the price that was set", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.USD(10)}},
 			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
 		}, repriced},
+		{"those that wait ask at the price that was set, all at once", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.USD(10)}},
+			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
+		}, repricedTogether},
 		{"what happens by itself as a month ends counts to the next", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerMonth: money.USD(10), MaxTPD: 10, DayZone: "America/New_York"}},
 			Prices: map[string]money.Price{"m": {Input: money.USD(1_000_000)}},
@@ -57,12 +65,21 @@ func TestFound(t *testing.T) {
 		{"models that have lost their quotas take no more places than there are", ratelimit.Config{
 			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}, "own": {MaxRPM: 5}},
 		}, crowded},
+		{"the audit has a model by its name that gets a quota", ratelimit.Config{
+			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}},
+		}, namedLater},
+		{"a model of which nothing counts takes nobody's place", ratelimit.Config{
+			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"own": {MaxRPM: 5}},
+		}, keepsThePlace},
 		{"the place goes to the model that is limited", ratelimit.Config{
 			MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"limited-*": {MaxRPM: 5}},
 		}, limitedFirst},
 		{"calls expire one after the other", ratelimit.Config{
 			HoldTTL: 10 * time.Second, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 5}},
 		}, expireInTurn},
+		{"a look lets nobody start before the rate that is searched for does", ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {AdaptiveFloorRPM: 2}},
+		}, keepsItsGap},
 		{"a look empties no bucket", ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 8, Burst: time.Millisecond}},
 		}, keepsItsBucket},
@@ -232,36 +249,6 @@ func keepsForTheCancelled(t *testing.T, h *house) {
 	reserve(t, h, "m", 0)
 	if r, _ := h.rl.Reserve("m", 0, 0); r != nil {
 		t.Error("others take what is kept for the class whose call was just cancelled")
-	}
-}
-
-// waitFor has a call wait for m, and returns a channel that says when it passes.
-func waitFor(t *testing.T, h *house, tokens int) (passes <-chan time.Time) {
-	passed := make(chan time.Time, 1)
-	go func() {
-		r, err := h.rl.Acquire(t.Context(), "m", tokens, 0)
-		if err != nil {
-			t.Error(err)
-		}
-		passed <- time.Now()
-		r.Commit(tokens, 0)
-	}()
-	synctest.Wait()
-	return passed
-}
-
-func repriced(t *testing.T, h *house) {
-	reserve(t, h, "m", 9).Commit(9, 0)
-	passes := waitFor(t, h, 2)
-	if n := len(passes); n != 0 {
-		t.Fatal("a call passes that the budget has no room for")
-	}
-	if err := h.rl.SetPrice("m", money.Price{Input: money.USD(500_000)}); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Wait()
-	if n := len(passes); n != 1 {
-		t.Error("the call does not pass at the new price")
 	}
 }
 

@@ -65,7 +65,7 @@ const proxyExample = `  # 30 requests and 40,000 tokens a minute for each model 
 
   # two providers, each by the quotas of its tier
   ratelimit proxy --upstream openai=https://api.openai.com --upstream anthropic=https://api.anthropic.com \
-    --profile openai/tier1 --profile anthropic/tier1`
+    --profile openai/tier1 --profile anthropic/start`
 
 func newProxy() *cobra.Command {
 	f := &proxyFlags{}

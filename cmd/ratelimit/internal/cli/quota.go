@@ -51,9 +51,9 @@ func (q *quotaFlags) joins() bool {
 }
 
 // defaultClasses are there unless the operator names others: people go ahead of what runs in bulk,
-// and find a tenth of each limit free.
+// and while they ask, a quarter of each limit is theirs.
 var defaultClasses = map[string]ratelimit.Class{
-	"interactive": {Ahead: true, ReservePercent: 10},
+	"interactive": {Ahead: true, ReservePercent: 25},
 	"batch":       {},
 }
 
@@ -70,7 +70,7 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 		cfg.Quotas = make(map[string]ratelimit.ModelQuota)
 	}
 	if cfg.Providers == nil {
-		cfg.Providers = []ratelimit.Provider{} // else a pool alone comes with the quotas of Gemini
+		cfg.Providers = []ratelimit.Provider{} // else the limiter has the quotas of Gemini
 	}
 	cfg.MatchVersions = cfg.MatchVersions || q.config == ""
 	cfg.LearnQuotas = cfg.LearnQuotas || q.learn
@@ -98,11 +98,8 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 	if err := q.addClasses(&cfg); err != nil {
 		return cfg, err
 	}
-	if len(cfg.Quotas)+len(cfg.Providers)+len(cfg.Pools) == 0 {
-		if !cfg.LearnQuotas && !q.strict {
-			log.Warn("no quota: calls are counted, and none is held back (--rpm, --tpm, --profile, --config or --learn)")
-		}
-		cfg.Quotas["*"] = ratelimit.ModelQuota{} // else the limiter has the quotas of Gemini
+	if len(cfg.Quotas)+len(cfg.Providers)+len(cfg.Pools) == 0 && !cfg.LearnQuotas && !q.strict {
+		log.Warn("no quota is said here: one that others have said holds, else none (--rpm, --tpm, --profile, --config or --learn)")
 	}
 	if perKey {
 		addAccounts(&cfg, upstreams)

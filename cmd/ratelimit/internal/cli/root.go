@@ -74,23 +74,27 @@ func newRoot() *cobra.Command {
 the quotas of their providers, exactly, for all programs of a machine together.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			near := ""
-			if names := c.SuggestionsFor(args[0]); len(names) > 0 {
-				near = ": do you mean " + strings.Join(names, " or ") + "?"
-			}
-			return usagef("there is no command %q%s", args[0], near)
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.Example = rootExamples
+	root.SuggestionsMinimumDistance = 2
+	root.Args = func(root *cobra.Command, arguments []string) error {
+		if len(arguments) == 0 {
+			return nil
+		}
+		hint := "ratelimit --help lists them"
+		if near := root.SuggestionsFor(arguments[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usagef("no command is named %q: %s", arguments[0], hint)
+	}
+	root.RunE = func(root *cobra.Command, _ []string) error { return root.Help() }
 	root.AddCommand(newProxy())
 	root.AddCommand(newStatus())
 	root.AddCommand(newRun(), newWait())
 	root.AddCommand(newQuota(), newCooldown(), newReset(), newDoctor())
+	root.AddCommand(newEnv())
+	addVersion(root)
+	addCompletion(root)
 	return root
 }

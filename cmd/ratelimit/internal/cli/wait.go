@@ -132,8 +132,8 @@ func (f *waitFlags) open(ctx context.Context, stderr io.Writer) (limiter *rateli
 		}
 	} else if cfg, err = f.quota.configOf(cfg, nil, false, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, nil, err
-	} else if cfg.Classes = file.Classes; len(file.Quotas) == 0 && cfg.Quotas["*"] == (ratelimit.ModelQuota{}) {
-		delete(cfg.Quotas, "*") // what others have said of all models holds
+	} else {
+		cfg.Classes = file.Classes // those that others have said hold
 	}
 	cfg.OnError = func(err error) {
 		if unknown := (*ratelimit.UnknownModelError)(nil); !errors.As(err, &unknown) {

@@ -17,13 +17,14 @@ func (p *Proxy) admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", debugpage.Handler(p.limiter))
 	mux.HandleFunc("GET /healthz", p.health)
-	if events := p.settings.Metrics; events != nil {
+	if events := p.Metrics; events != nil {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(events, promratelimit.NewCollector(p.limiter, promratelimit.CollectorOptions{Handler: events}),
 			collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		closeBehind(w, r)
 		bad := p.door.check(r, true)
 		if bad == nil && r.URL.Path != "/healthz" { // which tells nothing
 			_, bad = p.door.who(r, true)
@@ -46,7 +47,7 @@ func (p *Proxy) health(w http.ResponseWriter, _ *http.Request) {
 	status := http.StatusOK
 	if h.Err != nil {
 		answer.StoreError = h.Err.Error()
-		if p.settings.FailClosed {
+		if p.FailClosed {
 			answer.Status, status = "the shared quota cannot be used", http.StatusServiceUnavailable
 		}
 	}

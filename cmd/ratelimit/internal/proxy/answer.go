@@ -52,6 +52,14 @@ func (f *fault) response(r *http.Request) *http.Response {
 	}
 }
 
+// closeBehind ends the connection behind the answer to a request whose body is not read. Else the
+// server would read that before it answers.
+func closeBehind(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
 // write answers a request with a response that the proxy made.
 func write(w http.ResponseWriter, resp *http.Response) {
 	for name, values := range resp.Header {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -20,8 +21,8 @@ type exchange struct {
 	writer   *writer
 	rest     string // the path at the upstream, as it was sent
 	key      string // that the upstream gets, for the name of its account; empty for none
-	place    string // where the client's key was
 	room     place
+	body     heldBody
 	stop     context.CancelCauseFunc
 
 	// What the Transport found out, on another goroutine with a heartbeat.
@@ -78,7 +79,7 @@ func (x *exchange) read(r *http.Request) (pieces.List, *fault, error) {
 	buf := pieces.Buffers.Get().(*[pieces.Size]byte)
 	defer pieces.Buffers.Put(buf)
 	for {
-		x.writer.readWithin(x.proxy.idleTimeout)
+		x.writer.readWithin(x.proxy.IdleTimeout)
 		n, err := io.ReadFull(r.Body, buf[:])
 		if size += int64(n); size > maxBody {
 			return nil, tooLarge, nil
@@ -108,8 +109,45 @@ var tooLarge = &fault{http.StatusRequestEntityTooLarge, "the body has more than 
 // isFraming are the trailers that no request may have.
 var isFraming = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 
-// bodied returns a request with a body that was read.
-func bodied(r *http.Request, body pieces.List) *http.Request {
+// heldBody is a body that was read. It is there until the answer begins, which a stream may outlive
+// by far.
+type heldBody struct{ list atomic.Pointer[pieces.List] }
+
+// open is http.Request.GetBody.
+func (h *heldBody) open() (io.ReadCloser, error) {
+	list := h.list.Load()
+	if list == nil {
+		return nil, errAnswered
+	}
+	return io.NopCloser(&bodyReader{from: list.Reader()}), nil
+}
+
+var errAnswered = errors.New("the body was given up when the answer began")
+
+// bodyReader reads a body, and holds nothing of it behind its end.
+type bodyReader struct {
+	held *heldBody
+	from io.Reader // nil before the first Read, if it is to hold nothing until then
+}
+
+// Read reads from the body.
+func (b *bodyReader) Read(to []byte) (int, error) {
+	if b.from == nil {
+		list := b.held.list.Load()
+		if list == nil {
+			return 0, errAnswered
+		}
+		b.from = list.Reader()
+	}
+	n, err := b.from.Read(to)
+	if err == io.EOF {
+		b.from = http.NoBody
+	}
+	return n, err
+}
+
+// withHeld returns a request with a body that was read.
+func (x *exchange) withHeld(r *http.Request, body pieces.List) *http.Request {
 	size := int64(0)
 	for _, piece := range body {
 		size += int64(len(piece))
@@ -127,9 +165,16 @@ func bodied(r *http.Request, body pieces.List) *http.Request {
 		r.Body, r.GetBody = http.NoBody, nil
 		return r
 	}
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body.Reader()), nil }
-	r.Body = io.NopCloser(body.Reader())
+	x.body.list.Store(&body)
+	r.GetBody, r.Body = x.body.open, io.NopCloser(&bodyReader{held: &x.body}) // the first of which is sent for calls
 	return r
+}
+
+// refuse answers a request in place of its upstream.
+func (x *exchange) refuse(r *http.Request, why *fault) {
+	closeBehind(x.writer, r)
+	x.writer.readWithin(x.proxy.IdleTimeout) // what the server reads then
+	write(x.writer, why.response(r))
 }
 
 // line tells the log of a request that is over.
@@ -138,7 +183,7 @@ func (x *exchange) line(r *http.Request, began time.Time) {
 	if model := x.model.Load(); model != nil {
 		attributes = append(attributes, "model", *model)
 	}
-	x.proxy.log.Info("call", attributes...)
+	x.proxy.Log.Info("call", attributes...)
 }
 
 // maxLogged is how much of a path is logged, in bytes.

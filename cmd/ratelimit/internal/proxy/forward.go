@@ -25,6 +25,7 @@ func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
 	resp, err := f.send(req, x)
 	x.room.leave()
+	x.body.list.Store(nil)
 	if err != nil {
 		if resp = x.answerTo(req, err); resp == nil {
 			return nil, err
@@ -39,7 +40,7 @@ func (f forwarder) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // send sends a request, and keeps the client's connection busy while a streamed call waits.
 func (f forwarder) send(req *http.Request, x *exchange) (*http.Response, error) {
-	every := f.proxy.heartbeat
+	every := f.proxy.Heartbeat
 	if every <= 0 || req.Method != http.MethodPost {
 		return x.upstream.transport.RoundTrip(req)
 	}
@@ -83,7 +84,7 @@ func (x *exchange) answerTo(req *http.Request, err error) *http.Response {
 	case errors.As(err, &network):
 		return (&fault{http.StatusBadGateway, "the upstream cannot be reached: " + network.Error()}).response(req)
 	}
-	x.proxy.log.Warn("no answer from the upstream", "upstream", x.upstream.URL.Host, "error", quoted.ReplaceAllString(err.Error(), "…"))
+	x.proxy.Log.Warn("no answer from the upstream", "upstream", x.upstream.URL.Host, "error", quoted.ReplaceAllString(err.Error(), "…"))
 	return (&fault{http.StatusBadGateway, "the upstream gave no answer"}).response(req)
 }
 

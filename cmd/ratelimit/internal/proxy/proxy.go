@@ -49,18 +49,10 @@ type Settings struct {
 // Proxy is the handler for clients. Make one with New, and give it its limiter with Use before it
 // serves. It is safe for concurrent use.
 type Proxy struct {
-	upstreams   []*Upstream
-	door        *door
-	classBy     Label
-	flowBy      Label
-	perKey      bool
-	secret      []byte
-	keys        bool // an upstream has a key, so that clients have tokens in its place
-	room        room
-	idleTimeout time.Duration
-	heartbeat   time.Duration
-	settings    Settings
-	log         *slog.Logger
+	Settings
+	door *door
+	keys bool // an upstream has a key, so that clients have tokens in its place
+	room room
 
 	limiter  *ratelimit.RateLimiter
 	reverse  *httputil.ReverseProxy
@@ -72,10 +64,7 @@ type Proxy struct {
 // New returns a Proxy, whose HandleEvent is to be among the Events of its limiter.
 func New(s Settings) (*Proxy, error) {
 	p := &Proxy{
-		upstreams: s.Upstreams, door: newDoor(s.Hosts, s.Clients), classBy: s.ClassBy, flowBy: s.FlowBy,
-		perKey: s.Secret != nil, secret: s.Secret, idleTimeout: s.IdleTimeout, heartbeat: s.Heartbeat, settings: s, log: s.Log,
-		room: room{maxWaiting: s.MaxQueue, maxBytes: s.MaxQueued},
-		base: newBase(),
+		Settings: s, door: newDoor(s.Hosts, s.Clients), room: room{maxWaiting: s.MaxQueue, maxBytes: s.MaxQueued}, base: newBase(),
 	}
 	if len(s.Upstreams) == 0 {
 		return nil, errors.New("no upstream")
@@ -104,10 +93,10 @@ func New(s Settings) (*Proxy, error) {
 // Use sets the limiter.
 func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	p.limiter = rl
-	for _, u := range p.upstreams {
+	for _, u := range p.Upstreams {
 		u.transport = &llmhttp.Transport{
-			Base: sender{p.base}, Limiter: rl, Model: nameOf, MaxWait: p.settings.MaxWait, MaxBody: maxBody,
-			NoWebSocket: p.settings.NoWebSocket,
+			Base: sender{p.base}, Limiter: rl, Model: nameOf, MaxWait: p.MaxWait, MaxBody: maxBody,
+			NoWebSocket: p.NoWebSocket,
 		}
 	}
 }
@@ -118,18 +107,18 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 // at one of the name openai.
 func (p *Proxy) counted(x *exchange, model string) string {
 	prefix := x.upstream.counted
-	if prefix == "" && !p.perKey {
+	if prefix == "" && p.Secret == nil {
 		return model
 	}
 	if alias := p.limiter.CountedAs(prefix + model); alias != prefix+model {
 		model = strings.TrimPrefix(alias, prefix)
-	} else if p.settings.HasQuota != nil {
-		if base, ok := catalog.Match(model, func(name string) bool { return p.settings.HasQuota(prefix + name) }); ok {
+	} else if p.HasQuota != nil {
+		if base, ok := catalog.Match(model, func(name string) bool { return p.HasQuota(prefix + name) }); ok {
 			model = base
 		}
 	}
-	if p.perKey {
-		prefix += account(p.secret, x.key) + "/"
+	if p.Secret != nil {
+		prefix += account(p.Secret, x.key) + "/"
 	}
 	return prefix + model
 }
@@ -140,7 +129,7 @@ func (p *Proxy) tellQuota(e *ratelimit.Event) {
 	if name == "" {
 		name = e.Pool
 	}
-	p.log.Warn("another process has said another quota, which holds now", "of", name, "quota", e.Quota)
+	p.Log.Warn("another process has said another quota, which holds now", "of", name, "quota", e.Quota)
 }
 
 // ServeHTTP answers a client.
@@ -150,22 +139,23 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
-	x := &exchange{proxy: p, writer: newWriter(w, p.idleTimeout), stop: stop}
+	x := &exchange{proxy: p, writer: newWriter(w, p.IdleTimeout), stop: stop}
 	x.room.in = &p.room
 	defer x.room.leave()
 	defer x.line(r, began)
+	defer x.writer.finish()
 	client, bad := p.admit(r, x)
 	if bad != nil {
-		write(x.writer, bad.response(r))
+		x.refuse(r, bad)
 		return
 	}
 	class, flow := p.label(r, x, client)
 	if x.upstream, x.rest = p.upstreamOf(x.rest); x.upstream == nil {
-		write(x.writer, (&fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()}).response(r))
+		x.refuse(r, &fault{http.StatusNotFound, "no upstream has this path: they have " + p.paths()})
 		return
 	}
 	if bad = p.admitKey(r, x); bad != nil {
-		write(x.writer, bad.response(r))
+		x.refuse(r, bad)
 		return
 	}
 	if class != "" {
@@ -177,7 +167,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(ctx, exchangeKey{}, x))
 	if r, bad = p.withBody(r, x); bad != nil || r == nil {
 		if bad != nil {
-			write(x.writer, bad.response(r))
+			x.refuse(r, bad)
 		}
 		return
 	}
@@ -210,7 +200,7 @@ func (p *Proxy) admitKey(r *http.Request, x *exchange) *fault {
 	if _, bad := p.door.who(r, false); bad != nil {
 		return bad
 	}
-	if p.perKey && hasTwoKeys(r) {
+	if p.Secret != nil && hasTwoKeys(r) {
 		return &fault{http.StatusBadRequest, "the request has two keys: with --per-key it cannot be told whose account it is on"}
 	}
 	return nil
@@ -222,7 +212,7 @@ func (p *Proxy) label(r *http.Request, x *exchange, client *Client) (class, flow
 	if client != nil {
 		own = *client
 	}
-	class, x.rest = p.classBy.of(r.Header, x.rest, own.Class, "X-Ratelimit-Class")
-	flow, x.rest = p.flowBy.of(r.Header, x.rest, own.Flow, "X-Ratelimit-Flow")
+	class, x.rest = p.ClassBy.of(r.Header, x.rest, own.Class, "X-Ratelimit-Class")
+	flow, x.rest = p.FlowBy.of(r.Header, x.rest, own.Flow, "X-Ratelimit-Flow")
 	return class, flow
 }

@@ -29,12 +29,12 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 			delete(out.Header, name)
 		}
 	}
-	reduceEncoding(out.Header, p.heartbeat > 0)
+	reduceEncoding(out.Header, p.Heartbeat > 0)
 	if p.door.clients != nil && x.upstream.Key == "" {
 		p.door.clients.withoutTokens(out)
 	}
 	key, place := keyOf(out.Header, out.URL.RawQuery)
-	x.key, x.place = key, place
+	x.key = key
 	if x.upstream.Key != "" {
 		x.key = x.upstream.Key
 		x.upstream.setKey(out, place)
@@ -70,25 +70,22 @@ func (p *Proxy) withBody(r *http.Request, x *exchange) (*http.Request, *fault) {
 	body, bad, err := x.read(r)
 	switch {
 	case bad != nil:
-		x.writer.Header().Set("Connection", "close")
 		return r, bad
 	case errors.Is(err, errNoRoom):
-		x.writer.Header().Set("Connection", "close")
+		closeBehind(x.writer, r)
 		asked := r.Clone(r.Context())
 		if err := x.upstream.address(asked, x.rest, ""); err == nil {
 			write(x.writer, x.noRoom(asked))
 		}
 		return nil, nil
-	case r.Context().Err() != nil:
-		return nil, nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		x.writer.Header().Set("Connection", "close")
+	case errors.Is(err, os.ErrDeadlineExceeded): // which ends the context, too
 		return r, &fault{http.StatusRequestTimeout, "the body does not come"}
+	case r.Context().Err() != nil:
+		panic(http.ErrAbortHandler) // a return would answer with 200
 	case err != nil:
-		x.writer.Header().Set("Connection", "close")
 		return r, &fault{http.StatusBadRequest, "the body cannot be read"}
 	}
-	return bodied(r, body), nil
+	return x.withHeld(r, body), nil
 }
 
 // failed ends the answer to a client that is gone.

@@ -12,6 +12,7 @@ func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DisableCompression = true
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 256
+	base.ExpectContinueTimeout = 0 // the body is here already: nobody has to be asked for it
 	base.ResponseHeaderTimeout = 10 * time.Minute
 	return base
 }

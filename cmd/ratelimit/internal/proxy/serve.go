@@ -18,12 +18,12 @@ const (
 )
 
 // newServer returns a server of a handler, whose requests end with ctx.
-func newServer(ctx context.Context, h http.Handler, log *slog.Logger) *http.Server {
+func (p *Proxy) newServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: keptIdle, MaxHeaderBytes: maxHeader,
+		Handler: h, ReadHeaderTimeout: min(headerTimeout, p.IdleTimeout), IdleTimeout: keptIdle, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true, // which would answer before the door is asked
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
-		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:                     slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -39,7 +39,7 @@ type Listeners struct {
 func (p *Proxy) Serve(ctx context.Context, on Listeners, grace time.Duration) error {
 	requests, cut := context.WithCancel(context.Background())
 	defer cut()
-	clients := newServer(requests, p, p.log)
+	clients := p.newServer(requests, p)
 	failed := make(chan error, 2)
 	serve := func(s *http.Server, l net.Listener) {
 		if on.TLS != nil {
@@ -51,7 +51,8 @@ func (p *Proxy) Serve(ctx context.Context, on Listeners, grace time.Duration) er
 	}
 	go serve(clients, on.Clients)
 	if on.Admin != nil {
-		admin := newServer(requests, p.admin(), p.log)
+		admin := p.newServer(requests, p.admin())
+		admin.ReadTimeout, admin.WriteTimeout = admin.ReadHeaderTimeout, p.IdleTimeout
 		defer admin.Close()
 		go serve(admin, on.Admin)
 	}
@@ -72,7 +73,7 @@ func (p *Proxy) drain(s *http.Server, grace time.Duration, cut context.CancelFun
 	defer cancel()
 	err := s.Shutdown(ctx)
 	if !p.idle(ctx) || errors.Is(err, context.DeadlineExceeded) {
-		p.log.Warn("calls were cut that did not end in time", "drain_timeout", grace)
+		p.Log.Warn("calls were cut that did not end in time", "drain_timeout", grace)
 	}
 	cut()
 	s.Close()

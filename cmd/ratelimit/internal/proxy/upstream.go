@@ -79,7 +79,7 @@ func (u *Upstream) address(out *http.Request, rest, query string) error {
 
 // upstreamOf returns the upstream of a path, and the rest of the path there; nil for none.
 func (p *Proxy) upstreamOf(path string) (*Upstream, string) {
-	for _, u := range p.upstreams {
+	for _, u := range p.Upstreams {
 		if rest, ok := u.rest(path); ok {
 			return u, rest
 		}
@@ -89,8 +89,8 @@ func (p *Proxy) upstreamOf(path string) (*Upstream, string) {
 
 // paths lists the paths of the upstreams.
 func (p *Proxy) paths() string {
-	names := make([]string, len(p.upstreams))
-	for i, u := range p.upstreams {
+	names := make([]string, len(p.Upstreams))
+	for i, u := range p.Upstreams {
 		names[i] = "/" + u.Name + "/"
 	}
 	return strings.Join(names, ", ")

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -35,6 +37,23 @@ func (w *writer) readWithin(d time.Duration) {
 	w.control.SetReadDeadline(at) //nolint:errcheck // a writer without one, as in a test
 }
 
+// writeWithin bounds the writes until the function that it returns is called. A bound that stayed
+// would end a stream that pauses, though its client reads.
+func (w *writer) writeWithin() (done func()) {
+	w.bound()
+	return func() { w.control.SetWriteDeadline(time.Time{}) } //nolint:errcheck // as above
+}
+
+// finish is for what the server writes behind the handler: the trailers, and the end.
+func (w *writer) finish() {
+	makePrivate(w.Header())
+	w.bound()
+}
+
+func (w *writer) bound() {
+	w.control.SetWriteDeadline(time.Now().Add(w.within)) //nolint:errcheck // as above
+}
+
 // WriteHeader writes the head of the answer. After a heartbeat that is written already.
 func (w *writer) WriteHeader(status int) {
 	w.mu.Lock()
@@ -47,14 +66,14 @@ func (w *writer) WriteHeader(status int) {
 		w.status = status
 		w.keepOut()
 	}
-	w.control.SetWriteDeadline(time.Now().Add(w.within)) //nolint:errcheck // as above
+	defer w.writeWithin()()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // makePrivate removes what would let web pages of elsewhere read an answer.
 func makePrivate(h http.Header) {
 	for name := range h {
-		if strings.HasPrefix(name, "Access-Control-") {
+		if strings.HasPrefix(strings.TrimPrefix(name, http.TrailerPrefix), "Access-Control-") {
 			delete(h, name)
 		}
 	}
@@ -75,8 +94,38 @@ func (w *writer) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	w.control.SetWriteDeadline(time.Now().Add(w.within)) //nolint:errcheck // as above
+	defer w.writeWithin()()
 	return w.ResponseWriter.Write(b)
+}
+
+// FlushError sends what was written.
+func (w *writer) FlushError() error {
+	defer w.writeWithin()()
+	return w.control.Flush()
+}
+
+// Hijack gives the connection to an upgrade.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, both, err := w.control.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.status = http.StatusSwitchingProtocols
+	return upgraded{conn, w.within}, both, nil
+}
+
+// upgraded is a connection that gives up on who does not read.
+type upgraded struct {
+	net.Conn
+	within time.Duration // that a write may take
+}
+
+// Write writes to the client.
+func (u upgraded) Write(b []byte) (int, error) {
+	if err := u.SetWriteDeadline(time.Now().Add(u.within)); err != nil {
+		return 0, err
+	}
+	return u.Conn.Write(b)
 }
 
 // comment is an event of a stream that says nothing.
@@ -89,7 +138,7 @@ func (w *writer) beat() error {
 	if w.status != 0 && !w.beating {
 		return nil
 	}
-	w.control.SetWriteDeadline(time.Now().Add(w.within)) //nolint:errcheck // as above
+	defer w.writeWithin()()
 	if !w.beating {
 		w.beating, w.status = true, http.StatusOK
 		w.keepOut()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -56,8 +57,16 @@ func (r *Report) Write(to io.Writer) error {
 	if len(t.notes) > 0 {
 		fmt.Fprintf(&text, "\n%s\n", strings.Join(t.notes, "\n"))
 	}
-	_, err := to.Write(trimmed(text.Bytes()))
+	_, err := to.Write(trimmed(bytes.Map(printable, text.Bytes())))
 	return err
+}
+
+// printable replaces what a terminal would not show as it is: clients name models.
+func printable(r rune) rune {
+	if r == '\n' || unicode.IsPrint(r) {
+		return r
+	}
+	return unicode.ReplacementChar
 }
 
 // head begins a table, if it has anything.
