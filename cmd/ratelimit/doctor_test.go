@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,9 +89,9 @@ func TestDoctor(t *testing.T) {
 // The clock is compared with that of a server that is asked for.
 func TestDoctorClock(t *testing.T) {
 	t.Parallel()
-	var off time.Duration
+	var off atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+		w.Header().Set("Date", time.Now().Add(time.Duration(off.Load())).UTC().Format(http.TimeFormat))
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer server.Close()
@@ -99,7 +100,7 @@ func TestDoctorClock(t *testing.T) {
 		status int
 		found  string
 	}{{0, 0, "nothing was found"}, {time.Minute, 1, " behind it: have a time service"}, {-time.Minute, 1, " ahead of it: have a time service"}} {
-		off = test.off
+		off.Store(int64(test.off))
 		status, stdout, _ := run(t, "doctor", "--db", filepath.Join(t.TempDir(), "none.db"), "--clock", server.URL)
 		if status != test.status || !strings.Contains(stdout, test.found) {
 			t.Errorf("%v: status %d, %s", test.off, status, stdout)

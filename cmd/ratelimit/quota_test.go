@@ -96,8 +96,8 @@ func TestQuotaCommands(t *testing.T) {
 			t.Errorf("%s: status %d, want %d\nstdout: %sstderr: %s", step.arguments, status, step.status, stdout, stderr)
 		}
 	}
-	if got := library(t, db).Quotas; got["m"] != (ratelimit.ModelQuota{MaxRPM: 2}) || len(got) != 2 {
-		t.Errorf("the quotas are %v", got)
+	if is, err := ratelimit.Inspect(t.Context(), ratelimit.Config{FilePath: db}); err != nil || is.Quotas["m"] != (ratelimit.ModelQuota{MaxRPM: 2}) || len(is.Quotas) != 1 {
+		t.Errorf("the quotas are %v, %v", is, err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestQuotaSetReachesOthers(t *testing.T) {
 	if d := rl.Decide("gpt-4o", 1); d.Allowed || d.Stats.MaxRPM != 1 {
 		t.Errorf("a limiter that runs decides %+v", d)
 	}
-	if q := rl.Quotas["gpt-4o"]; q.MaxSpendPerDay != 5*money.Dollar || q.AdaptiveFloorRPM != 2 {
+	if _, q, _ := rl.QuotaFor("gpt-4o"); q.MaxSpendPerDay != 5*money.Dollar || q.AdaptiveFloorRPM != 2 {
 		t.Errorf("the other limits are %+v", q)
 	}
 }
