@@ -39,7 +39,7 @@ It ends with the status of the command, which is 128 and its number for a signal
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			f.request.Model, f.timed = args[0], c.Flags().Changed("timeout")
+			f.call.Model, f.call.Bounded = args[0], c.Flags().Changed("timeout")
 			return ownStatus(f.run(c.Context(), args[1:], c.ErrOrStderr()))
 		},
 	}
@@ -69,7 +69,7 @@ func (f *waitFlags) run(ctx context.Context, command []string, stderr io.Writer)
 	}
 	var charged *ratelimit.Reservation
 	err = signals.Wait(ctx, func(ctx context.Context) (err error) {
-		charged, err = f.wait(ctx, limiter, true)
+		charged, err = f.call.Wait(ctx, limiter, true)
 		return err
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *waitFlags) run(ctx context.Context, command []string, stderr io.Writer)
 	if missing := (*child.Error)(nil); errors.As(err, &missing) {
 		charged.Cancel()
 	} else {
-		charged.Commit(f.request.PromptTokens, f.request.OutputTokens)
+		charged.Commit(f.call.PromptTokens, f.call.OutputTokens)
 	}
 	if failed := closeAll(); failed != nil { // the status stays that of the command
 		fmt.Fprintf(stderr, "ratelimit: warning: the call was not settled: %v\n", failed)

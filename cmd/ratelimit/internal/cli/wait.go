@@ -17,6 +17,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/child"
+	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/room"
 )
 
 // waitFlags say which call waits, and for how long.
@@ -24,9 +25,7 @@ type waitFlags struct {
 	quota  quotaFlags
 	shared sharedState
 
-	request ratelimit.Request
-	timeout time.Duration
-	timed   bool // --timeout was said
+	call room.Call
 }
 
 const waitHelp = `
@@ -44,13 +43,13 @@ const waitStatuses = `    2  a flag says what cannot be
 
 func (f *waitFlags) addFlags(flags *pflag.FlagSet, charges bool) {
 	flags.SortFlags = false
-	flags.IntVar(&f.request.PromptTokens, "tokens", 0, "`tokens` of the prompt")
+	flags.IntVar(&f.call.PromptTokens, "tokens", 0, "`tokens` of the prompt")
 	if charges {
-		flags.IntVar(&f.request.OutputTokens, "output", 0, "`tokens` of the answer, at the most")
+		flags.IntVar(&f.call.OutputTokens, "output", 0, "`tokens` of the answer, at the most")
 	}
-	flags.DurationVar(&f.timeout, "timeout", 0, "longest `time` to wait, such as 30s (default for ever)")
-	flags.StringVar(&f.request.Class, "class", "", "`name` of the call's class, such as interactive or batch")
-	flags.StringVar(&f.request.Flow, "flow", "", "`name` of the tenant: those of a class take turns")
+	flags.DurationVar(&f.call.Timeout, "timeout", 0, "longest `time` to wait, such as 30s (default for ever)")
+	flags.StringVar(&f.call.Class, "class", "", "`name` of the call's class, such as interactive or batch")
+	flags.StringVar(&f.call.Flow, "flow", "", "`name` of the tenant: those of a class take turns")
 	f.quota.addLimits(flags)
 	f.shared.addFlags(flags)
 }
@@ -77,7 +76,7 @@ number after a signal, or with
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			f.request.Model, f.timed = args[0], c.Flags().Changed("timeout")
+			f.call.Model, f.call.Bounded = args[0], c.Flags().Changed("timeout")
 			return f.runWait(c.Context(), c.ErrOrStderr())
 		},
 	}
@@ -93,7 +92,7 @@ func (f *waitFlags) runWait(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	err = signals.Wait(ctx, func(ctx context.Context) error {
-		_, err := f.wait(ctx, limiter, false)
+		_, err := f.call.Wait(ctx, limiter, false)
 		return err
 	})
 	closeAll() //nolint:errcheck // nothing was charged
@@ -103,11 +102,11 @@ func (f *waitFlags) runWait(ctx context.Context, stderr io.Writer) error {
 // check refuses flags that cannot be.
 func (f *waitFlags) check() error {
 	switch {
-	case f.request.Model == "":
+	case f.call.Model == "":
 		return usagef("the model is empty")
-	case f.request.PromptTokens < 0 || f.request.OutputTokens < 0:
+	case f.call.PromptTokens < 0 || f.call.OutputTokens < 0:
 		return usagef("--tokens and --output: must not be negative")
-	case f.timeout < 0:
+	case f.call.Timeout < 0:
 		return usagef("--timeout: must not be negative")
 	}
 	return nil
@@ -148,8 +147,8 @@ func (f *waitFlags) open(ctx context.Context, stderr io.Writer) (limiter *rateli
 		closeAll() //nolint:errcheck // nothing was charged
 		return nil, nil, err
 	}
-	if _, _, known := limiter.QuotaFor(f.request.Model); !known && len(limiter.PoolsOf(f.request.Model)) == 0 && !f.quota.strict {
-		warn(fmt.Errorf("no quota limits the model %q: nothing is waited for (ratelimit quota set, or --rpm)", f.request.Model))
+	if _, _, known := limiter.QuotaFor(f.call.Model); !known && len(limiter.PoolsOf(f.call.Model)) == 0 && !f.quota.strict {
+		warn(fmt.Errorf("no quota limits the model %q: nothing is waited for (ratelimit quota set, or --rpm)", f.call.Model))
 	}
 	return limiter, closeAll, nil
 }
@@ -177,7 +176,7 @@ func (s *sharedState) open(ctx context.Context, cfg ratelimit.Config) (limiter *
 // checkClass refuses a class that nobody has named. A shared quota without classes gets the
 // usual ones.
 func (f *waitFlags) checkClass(limiter *ratelimit.RateLimiter) error {
-	if f.request.Class == "" {
+	if f.call.Class == "" {
 		return nil
 	}
 	classes := limiter.Classes()
@@ -185,107 +184,17 @@ func (f *waitFlags) checkClass(limiter *ratelimit.RateLimiter) error {
 		limiter.SetClasses(defaultClasses)
 		classes = defaultClasses
 	}
-	if _, is := classes[f.request.Class]; !is {
-		return usagef("--class %s: no such class; there are %s", f.request.Class, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
+	if _, is := classes[f.call.Class]; !is {
+		return usagef("--class %s: no such class; there are %s", f.call.Class, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
 	}
 	return nil
-}
-
-// lookEvery is how often a call that waits looks whether the money is spent meanwhile.
-const lookEvery = time.Second
-
-// wait waits for room, and charges the call where that is asked for. With a timeout of zero it does
-// not wait.
-func (f *waitFlags) wait(ctx context.Context, limiter *ratelimit.RateLimiter, charges bool) (*ratelimit.Reservation, error) {
-	if f.timed && f.timeout == 0 {
-		return f.ask(ctx, limiter, charges)
-	}
-	if err := f.spent(limiter); err != nil {
-		return nil, err
-	}
-	if f.timed {
-		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, f.timeout)
-		defer cancel()
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go f.watch(ctx, limiter, cancel)
-	r, err := (*ratelimit.Reservation)(nil), error(nil)
-	asking := ratelimit.WithFlow(ratelimit.WithClass(ctx, f.request.Class), f.request.Flow)
-	if charges {
-		r, err = limiter.Acquire(asking, f.request.Model, f.request.PromptTokens, f.request.OutputTokens)
-	} else {
-		err = limiter.WaitForCapacity(asking, f.request.Model, f.request.PromptTokens)
-	}
-	if spent := (*ratelimit.LimitError)(nil); err != nil && errors.As(context.Cause(ctx), &spent) {
-		return nil, spent
-	}
-	return r, err
-}
-
-// ask is wait without a wait.
-func (f *waitFlags) ask(ctx context.Context, limiter *ratelimit.RateLimiter, charges bool) (r *ratelimit.Reservation, err error) {
-	var d ratelimit.Decision
-	if charges {
-		var all ratelimit.Reservations
-		if all, d = limiter.ReserveContext(ctx, f.request); d.Allowed {
-			return all[0], nil
-		}
-	} else if d = limiter.DecideRequest(f.request); d.Allowed {
-		return nil, nil
-	}
-	return nil, &ratelimit.LimitError{Model: f.request.Model, Decision: d}
-}
-
-// watch ends a wait once the money is spent.
-func (f *waitFlags) watch(ctx context.Context, limiter *ratelimit.RateLimiter, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if err := f.spent(limiter); err != nil {
-				cancel(err)
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// briefly is how long money is waited for: the limit of ten minutes slides, and a day is too long.
-const briefly = 10 * time.Minute
-
-// spent returns an error where the money of a day or a month is spent. With a call in flight that
-// has to end first no time tells of which it is.
-func (f *waitFlags) spent(limiter *ratelimit.RateLimiter) error {
-	d := limiter.DecideRequest(f.request)
-	switch {
-	case d.Allowed || d.Never || !d.OverBudget:
-		return nil
-	case d.RetryAfter > briefly, d.RetryAfter == 0 && !slides(limiter.Explain(f.request.Model)):
-		return &ratelimit.LimitError{Model: f.request.Model, Decision: d}
-	}
-	return nil
-}
-
-// slides reports whether money of ten minutes limits a model.
-func slides(is ratelimit.Explanation) bool {
-	budgets := is.Budgets
-	for i := range is.Pools {
-		budgets = append(budgets, is.Pools[i].Budgets...)
-	}
-	return slices.ContainsFunc(budgets, func(b ratelimit.BudgetState) bool {
-		return b.Limit == "max_spend_per_ten_minutes" && b.Max > 0
-	})
 }
 
 // statusOf gives an error of a wait its status, and says it in the words of the flags.
 func (f *waitFlags) statusOf(err error) error {
 	ended, limit := (*child.Ended)(nil), (*ratelimit.LimitError)(nil)
 	if errors.As(err, &limit) {
-		said := fmt.Sprintf("no room for %q: %s", f.request.Model, limit.Decision.Reason)
+		said := fmt.Sprintf("no room for %q: %s", f.call.Model, limit.Decision.Reason)
 		if cause := limit.Decision.Cause; cause != "" {
 			said += fmt.Sprintf(" (%s)", cause)
 		}
@@ -304,7 +213,7 @@ func (f *waitFlags) statusOf(err error) error {
 	case errors.Is(err, ratelimit.ErrBudget):
 		return statusError{exitBudget, err}
 	case errors.Is(err, context.DeadlineExceeded) && limit == nil:
-		return statusError{exitTimeout, fmt.Errorf("no room for %q in %v", f.request.Model, f.timeout)}
+		return statusError{exitTimeout, fmt.Errorf("no room for %q in %v", f.call.Model, f.call.Timeout)}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ratelimit.ErrQueueFull):
 		return statusError{exitTimeout, err}
 	}
