@@ -81,6 +81,7 @@ func TestUpstreamsRefused(t *testing.T) {
 		{"--upstream", "https://a.test", "--profile", "nobody/1"}, {"--upstream", "https://a.test", "--max-cost-per-day", "much"},
 		{"--upstream", "https://a.test", "--key-env", "RATELIMIT_TEST_UNSET"}, {"--upstream", "https://a.test", "--db", "x", "--redis", "127.0.0.1:1"},
 		{"--upstream", "https://a.test", "--redis", "redis://user:secret@127.0.0.1:1"},
+		{"--upstream", "a=https://a.test", "--upstream", "a=https://b.test"}, {"--upstream", "https://a.test", "--class-by", "token"},
 	} {
 		if status, _, stderr := run(t, append([]string{"proxy", "--listen", "127.0.0.1:0", "--admin", ""}, flags...)...); status != 2 {
 			t.Errorf("%q: status %d, %s", flags, status, stderr)
@@ -271,6 +272,14 @@ pools:
 			t.Errorf("call %d: %d, %s", i, resp.StatusCode, body)
 		}
 	}
+	one := startWith(t, []string{"TEST_KEY=sk-real"}, "--max-wait", "1ms", "--config", file(t, "one.yaml",
+		"upstreams: {openai: {url: "+u.URL+"}}\nquotas: {openai/gpt-4o: {max_rpm: 1}}\n"))
+	for i, status := range []int{200, 429} {
+		resp := post(t, one.url+"/openai/v1/chat/completions", chat("gpt-4o"))
+		if read(t, resp); resp.StatusCode != status {
+			t.Errorf("call %d of an only upstream: %d", i, resp.StatusCode)
+		}
+	}
 	bad := file(t, "bad.yaml", "upstreams: {a: {url: https://a.test}}\nquotas: {m: {max_rmp: 1}}\n")
 	if status, _, stderr := run(t, "proxy", "--config", bad, "--listen", "127.0.0.1:0"); status != 2 || !strings.Contains(stderr, "line 2: quotas.m.max_rmp") {
 		t.Errorf("status %d, %s", status, stderr)
@@ -299,7 +308,12 @@ func TestStrict(t *testing.T) {
 	u := provider(t, nil)
 	p := start(t, "--upstream", u.URL, "--rpm", "10", "--strict")
 	resp := post(t, p.url+"/v1/unheard/of", chat("m"))
-	if body := read(t, resp); resp.StatusCode < 400 || !strings.Contains(body, "not counted") || len(u.requests()) != 0 {
+	if body := read(t, resp); resp.StatusCode != 403 || !strings.Contains(body, "nothing can count") || len(u.requests()) != 0 {
+		t.Errorf("%d, %s", resp.StatusCode, body)
+	}
+	none := start(t, "--upstream", u.URL, "--strict")
+	resp = post(t, none.url+"/v1/chat/completions", chat("m"))
+	if body := read(t, resp); resp.StatusCode != 403 || !strings.Contains(body, `no quota limits the model \"m\"`) {
 		t.Errorf("%d, %s", resp.StatusCode, body)
 	}
 	lax := start(t, "--upstream", u.URL, "--rpm", "10")

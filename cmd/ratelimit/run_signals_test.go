@@ -153,6 +153,17 @@ func TestRunQuotas(t *testing.T) {
 			t.Errorf("%d, %q: status %d, %s", i, test.flags, status, stderr)
 		}
 	}
+	one := file(t, "one.yaml", "upstreams: {a: {url: \"https://a.test\"}}\nquotas: {a/m: {max_rpm: 1}}")
+	two := file(t, "two.yaml", "upstreams: {a: {url: \"https://a.test\"}, b: {url: \"https://b.test\"}}\nquotas: {b/m: {max_rpm: 1}}")
+	for i, test := range []struct {
+		model, config string
+		status        int
+	}{{"m", one, 0}, {"m", one, 75}, {"b/m", two, 0}, {"b/m", two, 75}} { // as the proxy names them
+		other := filepath.Join(filepath.Dir(test.config), "other.db")
+		if status, _, stderr := run(t, "run", test.model, "--config", test.config, "--db", other, "--timeout", "0s", "--", "true"); status != test.status {
+			t.Errorf("upstreams %d: status %d, %s", i, status, stderr)
+		}
+	}
 	if dated, _, stderr := run(t, "wait", "gpt-4o-2024-08-06", "--db", db, "--timeout", "0s"); dated != 75 {
 		t.Errorf("a dated name: status %d, %s", dated, stderr)
 	}

@@ -243,6 +243,17 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// A path that begins with no class belongs to the upstream.
+func TestNoClassInPath(t *testing.T) {
+	u := provider(t, nil)
+	p := start(t, "--upstream", u.URL, "--rpm", "10", "--class-by", "path", "--class", "people=ahead")
+	for path, uri := range map[string]string{"/v1/chat/completions": "/v1/chat/completions", "/people/v1/models": "/v1/models"} {
+		if read(t, post(t, p.url+path, chat("m"))); u.last(t).URI != uri {
+			t.Errorf("%s was sent to %s", path, u.last(t).URI)
+		}
+	}
+}
+
 // Flows take turns.
 func TestFlows(t *testing.T) {
 	g := newGate()
@@ -313,9 +324,9 @@ func TestDrainTimeout(t *testing.T) {
 	if status := p.stop(syscall.SIGTERM); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if resp, ok := <-open; ok {
-		resp.Body.Close()
-		t.Errorf("an answer: %d", resp.StatusCode)
+	resp := wait(t, open, "answer")
+	if body := read(t, resp); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "it stops") {
+		t.Errorf("%d, %s", resp.StatusCode, body)
 	}
 	p.log.waitFor(t, "calls were cut")
 }

@@ -93,7 +93,7 @@ func newProxy() *cobra.Command {
 	flags.BoolVar(&f.perKey, "per-key", false, "count each key as an account of its own")
 	flags.StringVar(&f.secretFile, "secret-file", "", "`file` of the secret that names the accounts of --per-key (default beside --db)")
 	flags.StringVar(&f.classBy, "class-by", "", "where the class of a call comes from: `header:NAME|path|token`\n(default X-Ratelimit-Class)")
-	flags.StringVar(&f.flowBy, "flow-by", "", "where its flow comes from, in the same words (default X-Ratelimit-Flow)")
+	flags.StringVar(&f.flowBy, "flow-by", "", "where its flow comes from: `header:NAME|path|token` (default X-Ratelimit-Flow)")
 	flags.IntVar(&f.maxQueue, "max-queue", 1000, "`calls` that may wait")
 	flags.DurationVar(&f.maxWait, "max-wait", 4*time.Minute+30*time.Second, "longest wait of a call")
 	flags.DurationVar(&f.idleTimeout, "idle-timeout", 2*time.Minute, "cut a client that does not read or send for so long")
@@ -217,7 +217,15 @@ func (f *proxyFlags) settings(log *slog.Logger) (proxy.Settings, ratelimit.Confi
 			return none(err)
 		}
 	}
-	s.FailClosed = cfg.FailClosed
+	s.FailClosed, s.Classes = cfg.FailClosed, make(map[string]bool)
+	for class := range cfg.Classes {
+		s.Classes[class] = true
+	}
+	for _, u := range s.Upstreams {
+		if strings.HasSuffix(u.URL.Path, "/v1") {
+			log.Warn("clients put /v1 before their paths themselves: leave it out of the upstream, unless yours do not", "upstream", u.URL.String())
+		}
+	}
 	return s, cfg, nil
 }
 
@@ -232,6 +240,9 @@ func (f *proxyFlags) labels() (class, flow proxy.Label, err error) {
 		}
 		if *l.to, err = proxy.ParseLabel(l.text); err != nil {
 			return class, flow, usagef("%s: %w", l.flag, err)
+		}
+		if l.to.NeedsToken() && f.tokenFile == "" {
+			return class, flow, usagef("%s token: there is no --token-file", l.flag)
 		}
 	}
 	return class, flow, nil

@@ -69,9 +69,6 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 	if cfg.Quotas == nil {
 		cfg.Quotas = make(map[string]ratelimit.ModelQuota)
 	}
-	if cfg.Providers == nil {
-		cfg.Providers = []ratelimit.Provider{} // else the limiter has the quotas of Gemini
-	}
 	cfg.MatchVersions = cfg.MatchVersions || q.config == ""
 	cfg.LearnQuotas = cfg.LearnQuotas || q.learn
 	if q.strict {
@@ -98,9 +95,13 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 	if err := q.addClasses(&cfg); err != nil {
 		return cfg, err
 	}
-	if len(cfg.Quotas)+len(cfg.Providers)+len(cfg.Pools) == 0 && !cfg.LearnQuotas && !q.strict {
-		log.Warn("no quota is said here: one that others have said holds, else none (--rpm, --tpm, --profile, --config or --learn)")
+	if len(cfg.Quotas)+len(cfg.Providers) == 0 {
+		if len(cfg.Pools) == 0 && !cfg.LearnQuotas && !q.strict {
+			log.Warn("calls are NOT limited, unless another program of this quota limits them: give --rpm, --tpm, --profile, --config or --learn")
+		}
+		cfg.Providers = []ratelimit.Provider{} // else the limiter has the quotas of Gemini
 	}
+	underName(&cfg, upstreams, log)
 	if perKey {
 		addAccounts(&cfg, upstreams)
 	}
@@ -233,6 +234,44 @@ func (q *quotaFlags) addClasses(cfg *ratelimit.Config) error {
 		cfg.Classes[name] = class
 	}
 	return nil
+}
+
+// underName puts what the file says of models under the names by which they are counted. Those of
+// an only upstream may have its name before them, as they have once there are several. Those that
+// no call can have are told.
+func underName(cfg *ratelimit.Config, upstreams []*proxy.Upstream, log *slog.Logger) {
+	if len(upstreams) > 1 {
+		for name := range cfg.Quotas {
+			upstream, _, _ := strings.Cut(name, "/")
+			if !strings.Contains(upstream, "*") && !hasName(upstreams, upstream) {
+				log.Warn("no call has this quota: want UPSTREAM/MODEL", "quota", name)
+			}
+		}
+		return
+	}
+	prefix := upstreams[0].Name + "/"
+	if prefix == "/" {
+		return
+	}
+	withoutPrefix(cfg.Quotas, prefix)
+	cfg.Prices = maps.Clone(cfg.Prices)
+	withoutPrefix(cfg.Prices, prefix)
+	for name, pool := range cfg.Pools {
+		pool.Models = slices.Clone(pool.Models)
+		for i := range pool.Models {
+			pool.Models[i] = strings.TrimPrefix(pool.Models[i], prefix)
+		}
+		cfg.Pools[name] = pool
+	}
+}
+
+func withoutPrefix[V any](values map[string]V, prefix string) {
+	for name, value := range maps.Clone(values) {
+		if bare, ok := strings.CutPrefix(name, prefix); ok {
+			delete(values, name)
+			values[bare] = value
+		}
+	}
 }
 
 // addAccounts adds a quota and a price for the accounts of keys beside each of a model, which is

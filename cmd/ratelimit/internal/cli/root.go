@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,9 @@ func Run(arguments []string, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
+// ofStrconv is what a reader of a flag's error need not know.
+var ofStrconv = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": |time: `)
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ratelimit",
@@ -75,7 +79,9 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return usagef("%s", ofStrconv.ReplaceAllString(err.Error(), ""))
+	})
 	root.Example = rootExamples
 	root.SuggestionsMinimumDistance = 2
 	root.Args = func(root *cobra.Command, arguments []string) error {

@@ -50,11 +50,16 @@ func (f *proxyFlags) upstreamsOf(file fileConfig) ([]*proxy.Upstream, error) {
 	if said == nil {
 		said = make(map[string]upstreamConfig)
 	}
+	flags := make(map[string]bool)
 	for _, text := range f.upstreams {
 		name, address, named := strings.Cut(text, "=")
 		if !named || strings.Contains(name, "/") {
 			name, address = "", text
 		}
+		if flags[name] {
+			return nil, usagef("--upstream %s: another one has the same name: want NAME=URL for each of several", text)
+		}
+		flags[name] = true
 		said[name] = upstreamConfig{URL: address, KeyEnv: said[name].KeyEnv}
 	}
 	for _, text := range f.keyEnvs {

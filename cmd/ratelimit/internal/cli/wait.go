@@ -17,6 +17,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/child"
+	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/proxy"
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/room"
 )
 
@@ -129,7 +130,7 @@ func (f *waitFlags) open(ctx context.Context, stderr io.Writer) (limiter *rateli
 		if f.quota.strict {
 			cfg.Unknown = ratelimit.UnknownDeny
 		}
-	} else if cfg, err = f.quota.configOf(cfg, nil, false, slog.New(slog.DiscardHandler)); err != nil {
+	} else if cfg, err = f.quota.configOf(cfg, file.named(), false, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, nil, err
 	} else {
 		cfg.Classes = file.Classes // those that others have said hold
@@ -171,6 +172,18 @@ func (s *sharedState) open(ctx context.Context, cfg ratelimit.Config) (limiter *
 		defer closeStore()
 		return limiter.Close()
 	}, nil
+}
+
+// named returns the upstreams of a file by their names alone, by which the proxy names models; one
+// without a name where there are none.
+func (c *fileConfig) named() (all []*proxy.Upstream) {
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		all = append(all, &proxy.Upstream{Name: name})
+	}
+	if len(all) == 0 {
+		all = append(all, &proxy.Upstream{})
+	}
+	return all
 }
 
 // checkClass refuses a class that nobody has named. A shared quota without classes gets the

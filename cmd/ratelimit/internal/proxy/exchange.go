@@ -22,6 +22,7 @@ type exchange struct {
 	rest     string // the path at the upstream, as it was sent
 	key      string // that the upstream gets, for the name of its account; empty for none
 	room     place
+	why      string // the proxy itself answered, for the log
 	body     heldBody
 	stop     context.CancelCauseFunc
 
@@ -174,7 +175,7 @@ func (x *exchange) withHeld(r *http.Request, body pieces.List) *http.Request {
 func (x *exchange) refuse(r *http.Request, why *fault) {
 	closeBehind(x.writer, r)
 	x.writer.readWithin(x.proxy.IdleTimeout) // what the server reads then
-	write(x.writer, why.response(r))
+	write(x.writer, x.fault(r, why.status, why.text))
 }
 
 // line tells the log of a request that is over.
@@ -182,6 +183,9 @@ func (x *exchange) line(r *http.Request, began time.Time) {
 	attributes := []any{"method", r.Method, "path", clipped(r.URL.Path), "status", x.writer.status, "took", time.Since(began).Round(time.Millisecond)}
 	if model := x.model.Load(); model != nil {
 		attributes = append(attributes, "model", *model)
+	}
+	if x.why != "" {
+		attributes = append(attributes, "refused", x.why)
 	}
 	x.proxy.Log.Info("call", attributes...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -69,23 +70,40 @@ func (f forwarder) send(req *http.Request, x *exchange) (*http.Response, error) 
 
 // answerTo returns the answer to a request that failed; nil where nobody is there to read it.
 func (x *exchange) answerTo(req *http.Request, err error) *http.Response {
-	if errors.Is(context.Cause(req.Context()), errNoRoom) {
+	switch cause := context.Cause(req.Context()); {
+	case errors.Is(cause, errNoRoom):
 		return x.noRoom(req)
+	case errors.Is(cause, errStops):
+		resp := x.fault(req, http.StatusServiceUnavailable, "it stops, and the call with it")
+		resp.Header.Set("Retry-After", "1")
+		return resp
+	case cause != nil:
+		return nil
 	}
+	var limit *ratelimit.LimitError
 	var uncounted *llmhttp.UncountedError
 	var network *net.OpError
 	switch {
-	case req.Context().Err() != nil:
-		return nil
 	case errors.As(err, &uncounted):
-		return (&fault{http.StatusForbidden, "--strict: " + uncounted.Error()}).response(req)
+		return x.fault(req, http.StatusForbidden, "--strict: nothing can count this call: "+uncounted.Reason)
+	case errors.As(err, &limit) && limit.Decision.Code == ratelimit.DecisionUnknownModel:
+		return x.fault(req, http.StatusForbidden, fmt.Sprintf("--strict: no quota limits the model %q", limit.Model))
+	case errors.As(err, &limit):
+		x.why = string(limit.Decision.Code)
+		return llmhttp.Refusal(req, limit)
 	case errors.As(err, &network) && network.Timeout(), strings.Contains(err.Error(), "timeout awaiting response headers"):
-		return (&fault{http.StatusGatewayTimeout, "the upstream does not answer"}).response(req)
+		return x.fault(req, http.StatusGatewayTimeout, "the upstream does not answer")
 	case errors.As(err, &network):
-		return (&fault{http.StatusBadGateway, "the upstream cannot be reached: " + network.Error()}).response(req)
+		return x.fault(req, http.StatusBadGateway, "the upstream cannot be reached: "+network.Error())
 	}
 	x.proxy.Log.Warn("no answer from the upstream", "upstream", x.upstream.URL.Host, "error", quoted.ReplaceAllString(err.Error(), "…"))
-	return (&fault{http.StatusBadGateway, "the upstream gave no answer"}).response(req)
+	return x.fault(req, http.StatusBadGateway, "the upstream gave no answer")
+}
+
+// fault returns an answer of the proxy itself.
+func (x *exchange) fault(req *http.Request, status int, text string) *http.Response {
+	x.why = text
+	return (&fault{status, text}).response(req)
 }
 
 // quoted is where net/http tells what came from the upstream, which may have a key in it.
@@ -93,6 +111,7 @@ var quoted = regexp.MustCompile(`(?s)".*|malformed MIME.*`)
 
 // noRoom returns the answer to a call for which there is no room to wait in.
 func (x *exchange) noRoom(req *http.Request) *http.Response {
+	x.why = "queue_full"
 	limit := &ratelimit.LimitError{Err: ratelimit.ErrQueueFull}
 	if model := x.model.Load(); model != nil {
 		limit.Model = *model

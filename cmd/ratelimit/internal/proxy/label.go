@@ -28,12 +28,19 @@ func ParseLabel(text string) (Label, error) {
 	return Label{}, fmt.Errorf("%q: want header:NAME, path or token", text)
 }
 
+// NeedsToken reports whether the label is said in the file of clients alone.
+func (l Label) NeedsToken() bool { return l.token }
+
 // of returns the label of a request, and the path behind it. own is that of the client, and usual
-// the header where nothing else was said.
-func (l Label) of(h http.Header, path, own, usual string) (label, rest string) {
+// the header where nothing else was said. A segment of the path that is none of known, if that is
+// not nil, belongs to the upstream.
+func (l Label) of(h http.Header, path, own, usual string, known map[string]bool) (label, rest string) {
 	switch {
 	case l.path:
 		label, rest, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		if known != nil && !known[label] {
+			return own, path
+		}
 		return label, "/" + rest
 	case l.token:
 		return own, path

@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,11 +22,12 @@ import (
 
 // Settings say what a Proxy does.
 type Settings struct {
-	Upstreams []*Upstream // one without a name, or any number with names that differ
-	Hosts     []string    // names of this machine beside the loopback addresses
-	Clients   *Clients    // who may ask; nil for everybody
-	ClassBy   Label       // where the class of a call comes from
-	FlowBy    Label       // where its flow comes from
+	Upstreams []*Upstream     // one without a name, or any number with names that differ
+	Hosts     []string        // names of this machine beside the loopback addresses
+	Clients   *Clients        // who may ask; nil for everybody
+	ClassBy   Label           // where the class of a call comes from
+	FlowBy    Label           // where its flow comes from
+	Classes   map[string]bool // that a path may begin with
 	// HasQuota reports whether a quota has a name, so that dated and prefixed names of a model
 	// count with it. It is asked where names of models get others before them. Nil takes names as
 	// they are.
@@ -96,7 +98,7 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	for _, u := range p.Upstreams {
 		u.transport = &llmhttp.Transport{
 			Base: sender{p.base}, Limiter: rl, Model: nameOf, MaxWait: p.MaxWait, MaxBody: maxBody,
-			NoWebSocket: p.NoWebSocket,
+			NoWebSocket: p.NoWebSocket, RefuseWithError: true, // answerTo makes the answers
 		}
 	}
 }
@@ -129,7 +131,8 @@ func (p *Proxy) tellQuota(e *ratelimit.Event) {
 	if name == "" {
 		name = e.Pool
 	}
-	p.Log.Warn("another process has said another quota, which holds now", "of", name, "quota", e.Quota)
+	says, _ := json.Marshal(e.Quota) // without what is not limited
+	p.Log.Warn("another process has said another quota, which holds now", "of", name, "quota", string(says))
 }
 
 // ServeHTTP answers a client.
@@ -212,7 +215,7 @@ func (p *Proxy) label(r *http.Request, x *exchange, client *Client) (class, flow
 	if client != nil {
 		own = *client
 	}
-	class, x.rest = p.ClassBy.of(r.Header, x.rest, own.Class, "X-Ratelimit-Class")
-	flow, x.rest = p.FlowBy.of(r.Header, x.rest, own.Flow, "X-Ratelimit-Flow")
+	class, x.rest = p.ClassBy.of(r.Header, x.rest, own.Class, "X-Ratelimit-Class", p.Classes)
+	flow, x.rest = p.FlowBy.of(r.Header, x.rest, own.Flow, "X-Ratelimit-Flow", nil)
 	return class, flow
 }

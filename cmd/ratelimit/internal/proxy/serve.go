@@ -37,8 +37,8 @@ type Listeners struct {
 // Serve answers clients until ctx ends, and then for as long as their calls take, but not longer
 // than grace. It closes the listeners. Calls that are open then are cut, which is no error.
 func (p *Proxy) Serve(ctx context.Context, on Listeners, grace time.Duration) error {
-	requests, cut := context.WithCancel(context.Background())
-	defer cut()
+	requests, cut := context.WithCancelCause(context.Background())
+	defer cut(nil)
 	clients := p.newServer(requests, p)
 	failed := make(chan error, 2)
 	serve := func(s *http.Server, l net.Listener) {
@@ -67,20 +67,26 @@ func (p *Proxy) Serve(ctx context.Context, on Listeners, grace time.Duration) er
 }
 
 // drain lets the open calls of a server end, and cuts those that do not end in time.
-func (p *Proxy) drain(s *http.Server, grace time.Duration, cut context.CancelFunc) {
+func (p *Proxy) drain(s *http.Server, grace time.Duration, cut context.CancelCauseFunc) {
 	p.draining.Store(true)
+	if open := p.open.Load(); open > 0 {
+		p.Log.Warn("stopping: open calls may end; another signal cuts them", "open", open, "waiting", p.room.waiting.Load(), "drain_timeout", grace)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err := s.Shutdown(ctx)
 	if !p.idle(ctx) || errors.Is(err, context.DeadlineExceeded) {
 		p.Log.Warn("calls were cut that did not end in time", "drain_timeout", grace)
 	}
-	cut()
-	s.Close()
+	cut(errStops)
 	last, done := context.WithTimeout(context.Background(), cutGrace)
 	defer done()
-	p.idle(last) // so that each is settled before the limiter closes
+	p.idle(last) // so that each is told and settled before the limiter closes
+	s.Close()
 }
+
+// errStops ends what is open when the time to drain is over.
+var errStops = errors.New("the proxy stops")
 
 // idle waits until no request is open, upgraded connections included, which Shutdown does not know.
 // It reports false where ctx ends before.

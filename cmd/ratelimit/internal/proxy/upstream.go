@@ -33,14 +33,18 @@ func NewUpstream(name, address string) (*Upstream, error) {
 	if name != "" && !upstreamName.MatchString(name) {
 		return nil, fmt.Errorf("upstream %q: a name has letters, digits, dots, dashes and underscores, at most 63", name)
 	}
+	of := "upstream"
+	if name != "" {
+		of = fmt.Sprintf("upstream %q", name)
+	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "":
-		return nil, fmt.Errorf("upstream %q: want an address such as https://api.openai.com", name)
+		return nil, fmt.Errorf("%s: want an address such as https://api.openai.com", of)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("upstream %q: the address has a user, a query or a fragment, where a key does not belong", name)
+		return nil, fmt.Errorf("%s: the address has a user, a query or a fragment, where a key does not belong", of)
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
-		return nil, fmt.Errorf("upstream %q: %s://%s is neither https nor on this machine", name, u.Scheme, u.Host)
+		return nil, fmt.Errorf("%s: %s://%s is neither https nor on this machine", of, u.Scheme, u.Host)
 	}
 	return &Upstream{Name: name, URL: u, base: strings.TrimRight(u.EscapedPath(), "/")}, nil
 }

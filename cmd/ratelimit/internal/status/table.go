@@ -217,14 +217,11 @@ func age(d time.Duration) string { return short(max(d, 0).Truncate(time.Second))
 // short shows a duration without units that are zero at its end.
 func short(d time.Duration) string {
 	text := d.String()
-	if d >= time.Minute {
+	if d >= time.Minute && d%time.Minute == 0 {
 		text = strings.TrimSuffix(text, "0s")
 	}
-	if d >= time.Hour {
-		text = strings.TrimSuffix(text, "h0m")
-		if !strings.HasSuffix(text, "m") && !strings.HasSuffix(text, "s") {
-			text += "h"
-		}
+	if d >= time.Hour && d%time.Hour == 0 {
+		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
 }
