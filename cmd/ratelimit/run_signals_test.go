@@ -24,7 +24,7 @@ func TestRunPassesOn(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "line\n\x00rest" {
 		t.Errorf("%q, %v", out, err)
 	}
-	const traps = `trap 'echo got INT' INT; trap 'echo got HUP; exit 9' HUP; trap 'echo got USR1' USR1; echo ready; while :; do read x; done`
+	const traps = `trap 'echo got INT' INT; trap 'echo got HUP; exit 9' HUP; trap 'echo got USR1' USR1; echo ready; for i in $(seq 3000); do sleep 0.01; done`
 	s := begin(t, "run", "m", "--db", db, "--", "sh", "-c", traps)
 	s.out.waitFor(t, "ready\n")
 	for _, signal := range []struct {

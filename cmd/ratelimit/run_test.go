@@ -59,6 +59,7 @@ func begin(t testing.TB, arguments ...string) *started {
 	t.Helper()
 	s := &started{command(t, arguments...), new(output), new(output), make(chan struct{})}
 	s.Stdout, s.Stderr = s.out, s.diagnostics
+	s.WaitDelay = time.Second // its command may live on, and hold the output
 	input, err := s.StdinPipe()
 	if err == nil {
 		err = s.Start()
