@@ -148,10 +148,11 @@ type Refused struct {
 
 // Inspection is a shared quota at one moment: see [Inspect].
 type Inspection struct {
-	At        time.Time      `json:"at"` // by the clock of the store
-	Models    []Explanation  `json:"models"`
-	Pools     []PoolState    `json:"pools,omitempty"`
-	Processes []ProcessState `json:"processes,omitempty"` // the eldest first
+	At        time.Time             `json:"at"` // by the clock of the store
+	Models    []Explanation         `json:"models"`
+	Quotas    map[string]ModelQuota `json:"quotas,omitempty"` // all of them, with patterns and "*"
+	Pools     []PoolState           `json:"pools,omitempty"`
+	Processes []ProcessState        `json:"processes,omitempty"` // the eldest first
 }
 
 // ProcessState is the part of one limiter in a shared quota, in maps by counted names of models.
@@ -248,7 +249,7 @@ func Inspect(ctx context.Context, cfg Config, models ...string) (*Inspection, er
 	defer rl.reporter.Stop() // which nobody has woken before
 	rl.shared, rl.firesAt = &shared{rl: rl, replica: look.Replica}, account.Never
 	rl.shared.swappedLocked(look.State.Engine)
-	is := &Inspection{At: look.Now().Time()}
+	is := &Inspection{At: look.Now().Time(), Quotas: rl.Quotas}
 	if len(models) == 0 {
 		models = slices.Collect(rl.Models())
 	}

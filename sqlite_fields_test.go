@@ -303,6 +303,9 @@ func TestNoProviders(t *testing.T) {
 	if got := shared(Config{Providers: []Provider{}}).Quotas; !maps.Equal(got, said) {
 		t.Errorf("the quotas are %v", got)
 	}
+	if is, err := Inspect(t.Context(), Config{FilePath: path}); err != nil || !maps.Equal(is.Quotas, said) {
+		t.Errorf("a look shows the quotas %v, %v", is, err)
+	}
 	if got := shared(Config{}).Quotas; len(got) <= len(said) {
 		t.Errorf("without the list they are %v", got)
 	}

@@ -22,26 +22,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// The statuses of a batch beside those of every command.
-const (
-	exitNeverFits  = 3 // nothing can ever fit the quota
-	exitBudget     = 4 // the money is used up
-	exitBySignal   = 128
-	interruptValue = 2
-)
-
-// statusError ends the program with a status of its own.
-type statusError struct {
-	status int
-	error
-}
-
-func (e statusError) Unwrap() error { return e.error }
-
-// killMargin is how much longer than a minute charges count behind a run that was killed. A call
-// that is sent is dated to its arrival at the provider, but those of a process that was killed stay
-// dated to their admission. It takes half a percent of the quota.
-const killMargin = 250 * time.Millisecond
+// interruptValue is the number of SIGINT.
+const interruptValue = 2
 
 // batchFlags are the flags of a batch.
 type batchFlags struct {
@@ -348,7 +330,7 @@ func (f *batchFlags) verdict(s batch.Summary, signal int) error {
 	case s.Failed == 0:
 		return nil
 	case s.NeverFits == s.Failed && s.Done+s.Before == 0:
-		return statusError{exitNeverFits, fmt.Errorf("all %d lines are larger than the quota", s.Failed)}
+		return statusError{exitNever, fmt.Errorf("all %d lines are larger than the quota", s.Failed)}
 	}
 	where := ""
 	if f.errors != "" {

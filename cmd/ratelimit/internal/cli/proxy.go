@@ -48,10 +48,6 @@ type proxyFlags struct {
 
 const maxQueuedBytes = 256 << 20
 
-// killedMargin covers the calls of a process that was killed: they count from their admission, and
-// at the provider from their arrival.
-const killedMargin = 250 * time.Millisecond
-
 const proxyLong = `proxy serves one quota to every client that can change a base URL. A call waits here
 until the provider has room for it, goes on byte for byte, and is charged what its answer reports.
 
@@ -145,7 +141,7 @@ func (f *proxyFlags) run(ctx context.Context, stderr io.Writer) error {
 		return usageError{err}
 	}
 	if cfg.Margin == 0 {
-		cfg.Margin = killedMargin
+		cfg.Margin = killMargin
 	}
 	cfg.Events = ratelimit.EventHandlers(p, settings.Metrics)
 	cfg.OnError = func(err error) { log.Warn(err.Error()) }

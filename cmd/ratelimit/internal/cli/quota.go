@@ -28,16 +28,26 @@ type quotaFlags struct {
 }
 
 func (q *quotaFlags) addFlags(flags *pflag.FlagSet) {
+	q.addLimits(flags)
+	flags.BoolVar(&q.learn, "learn", false, "take the limits that the provider reports with its answers")
+	flags.StringArrayVar(&q.classes, "class", nil, "`NAME=WEIGHT` of a class that calls may name, or NAME=ahead;\nmay be repeated (default interactive=ahead, batch=1)")
+}
+
+// addLimits adds the flags of limits alone.
+func (q *quotaFlags) addLimits(flags *pflag.FlagSet) {
 	flags.StringVar(&q.config, "config", "", "`file` of quotas, pools, classes, prices and upstreams, as docs/program.md has it")
 	flags.StringArrayVar(&q.profiles, "profile", nil, "`[NAME=]PROVIDER[/TIER]` whose quotas hold for the upstream; may be repeated")
 	flags.IntVar(&q.rpm, "rpm", 0, "`requests` a minute, for each model without a quota of its own")
 	flags.IntVar(&q.tpm, "tpm", 0, "`tokens` a minute, likewise")
 	flags.IntVar(&q.rpd, "rpd", 0, "`requests` a day, likewise")
 	flags.IntVar(&q.inFlight, "in-flight", 0, "`calls` at a time, likewise")
-	flags.BoolVar(&q.learn, "learn", false, "take the limits that the provider reports with its answers")
 	flags.BoolVar(&q.strict, "strict", false, "refuse calls that no quota limits, or that nothing can count")
 	flags.StringVar(&q.maxCost, "max-cost-per-day", "", "`dollars` that all calls of a day may cost")
-	flags.StringArrayVar(&q.classes, "class", nil, "`NAME=WEIGHT` of a class that calls may name, or NAME=ahead;\nmay be repeated (default interactive=ahead, batch=1)")
+}
+
+// joins reports whether no quota is said, so that those of the shared state hold.
+func (q *quotaFlags) joins() bool {
+	return q.config == "" && len(q.profiles) == 0 && q.rpm == 0 && q.tpm == 0 && q.rpd == 0 && q.inFlight == 0 && q.maxCost == ""
 }
 
 // defaultClasses are there unless the operator names others: people go ahead of what runs in bulk,

@@ -17,7 +17,22 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // of flags, arguments or files that say what cannot be
+	exitNever   = 3 // no wait helps: a call is larger than its quota
+	exitBudget  = 4 // the money of the day or the month is spent
+	exitTimeout = 75
+	exitOwn     = 125 // of a program that runs another, and failed itself, as env(1)
+
+	exitBySignal = 128 // and the number of the signal
 )
+
+// statusError ends the program with a status that is not told by the kind of its mistake. Without
+// an error there is nothing to tell.
+type statusError struct {
+	status int
+	error
+}
+
+func (e statusError) Unwrap() error { return e.error }
 
 // usageError is a mistake of the one who called the program.
 type usageError struct{ error }
@@ -40,9 +55,13 @@ func Run(arguments []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "ratelimit: %v\n", err)
-	if own := (statusError{}); errors.As(err, &own) {
-		return own.status
+	said := statusError{}
+	isSaid := errors.As(err, &said)
+	if !isSaid || said.error != nil {
+		fmt.Fprintf(stderr, "ratelimit: %v\n", err)
+	}
+	if isSaid {
+		return said.status
 	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
@@ -81,6 +100,8 @@ the quotas of their providers, exactly, for all programs of a machine together.`
 	root.AddCommand(newProxy())
 	root.AddCommand(newBatch())
 	root.AddCommand(newStatus())
+	root.AddCommand(newRun(), newWait())
+	root.AddCommand(newQuota(), newCooldown(), newReset(), newDoctor())
 	root.AddCommand(newEnv())
 	addVersion(root)
 	addCompletion(root)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
@@ -13,6 +14,11 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/redisstore"
 )
+
+// killMargin is how much longer than a minute charges count where a process may be killed. A call
+// that is sent is dated to its arrival at the provider, but those of a process that was killed stay
+// dated to their admission. It takes half a percent of the quota.
+const killMargin = 250 * time.Millisecond
 
 // sharedState is where the quota is kept that this program shares with others: a file of the
 // machine, or a server for several machines.
