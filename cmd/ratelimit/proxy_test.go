@@ -273,7 +273,7 @@ pools:
 		}
 	}
 	one := startWith(t, []string{"TEST_KEY=sk-real"}, "--max-wait", "1ms", "--config", file(t, "one.yaml",
-		"upstreams: {openai: {url: "+u.URL+"}}\nquotas: {openai/gpt-4o: {max_rpm: 1}}\n"))
+		"upstreams: {openai: "+u.URL+"}\nquotas: {openai/gpt-4o: {max_rpm: 1}}\n"))
 	for i, status := range []int{200, 429} {
 		resp := post(t, one.url+"/openai/v1/chat/completions", chat("gpt-4o"))
 		if read(t, resp); resp.StatusCode != status {

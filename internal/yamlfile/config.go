@@ -27,7 +27,7 @@ const maxConfig = 1 << 20
 // The exported fields of the struct and of the structs within have a yaml tag, a name or "-"; those
 // of an embedded struct are fields of the outer one. They are texts, booleans, integers, durations
 // (as "250ms"), structs, lists, arrays that a list need not fill, maps with texts as keys, or
-// implement [encoding.TextUnmarshaler].
+// implement [encoding.TextUnmarshaler]; a struct that does may be a text or a map.
 func DecodeConfig(r io.Reader, into any) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
@@ -61,7 +61,8 @@ func decode(n *yaml.Node, v reflect.Value, path string) error {
 	case isNull(n):
 		return nil
 	}
-	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	isMap := n.Kind == yaml.MappingNode && v.Kind() == reflect.Struct // of what may be a text, too
+	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && !isMap {
 		err = decodeText(n, text.UnmarshalText)
 		return inNode(n, path, err)
 	}

@@ -26,6 +26,16 @@ func (l *level) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// place is a text or a map.
+type place struct {
+	At string `yaml:"at"`
+}
+
+func (p *place) UnmarshalText(text []byte) error {
+	p.At = string(text)
+	return nil
+}
+
 type inner struct {
 	Limit int           `yaml:"limit,omitempty"`
 	Wait  time.Duration `yaml:"wait"`
@@ -41,6 +51,7 @@ type config struct {
 	On    bool             `yaml:"on_start,omitempty"`
 	Level level            `yaml:"level"`
 	Inner inner            `yaml:"inner"`
+	Place place            `yaml:"place"`
 	Names []name           `yaml:"names"`
 	By    map[name]inner   `yaml:"by"`
 	Tiers map[name]string  `yaml:"tiers"`
@@ -61,6 +72,8 @@ func TestDecode(t *testing.T) {
 		"JSON":             {`{"text": "a", "names": ["b"]}`, config{Text: "a", Names: []name{"b"}}},
 		"lists and maps":   {"names:\n- a\n- b\nby:\n  x:\n    limit: 1\n  'y': {}\n", config{Names: []name{"a", "b"}, By: map[name]inner{"x": {Limit: 1}, "y": {}}}},
 		"embedded":         {"text: a\ndeep: b\n", config{Text: "a", Embedded: Embedded{"b"}}},
+		"a text or a map":  {"place: b\n", config{Place: place{"b"}}},
+		"a map or a text":  {"place: {at: b}\n", config{Place: place{"b"}}},
 		"null in a map":    {"by: {x: , y: ~}", config{By: map[name]inner{"x": {}, "y": {}}}},
 		"null for a field": {"text:\ninner:\n  limit:\n", config{}},
 		"empty":            {"names: []\nby: {}\n", config{Names: []name{}, By: map[name]inner{}}},

@@ -27,6 +27,12 @@ type upstreamConfig struct {
 	KeyEnv string `yaml:"key_env"` // the variable of the environment with its key
 }
 
+// UnmarshalText reads an upstream that is its address alone.
+func (u *upstreamConfig) UnmarshalText(address []byte) error {
+	u.URL = string(address)
+	return nil
+}
+
 // readConfig reads the file of --config; no path is an empty one.
 func readConfig(path string) (fileConfig, error) {
 	var read fileConfig
