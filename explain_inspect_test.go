@@ -1,4 +1,4 @@
-//go:build !nosqlite
+//go:build !nosqlite && unix
 
 // Inspect: a shared quota that is looked at without a part in it.
 
