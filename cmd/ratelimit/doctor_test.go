@@ -1,3 +1,5 @@
+//go:build unix
+
 package main_test
 
 import (
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -147,7 +150,12 @@ func TestDoctorOnlyReads(t *testing.T) {
 	quotas := map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, MaxInFlight: 2}}
 	for name, prepare := range map[string]func(db string){
 		"closed": func(string) {},
-		"open":   func(db string) { library(t, db).Reserve("m", 1, 1) },
+		"open": func(db string) { // of a process that is stopped, because one that lives writes now and then
+			s := begin(t, "run", "m", "--db", db, "--", "sh", "-c", "echo ready; cat")
+			s.out.waitFor(t, "ready\n")
+			settled(t, filepath.Dir(db))
+			s.Process.Signal(syscall.SIGSTOP) //nolint:errcheck // it lives until the end
+		},
 		"killed": func(db string) {
 			s := begin(t, "run", "m", "--db", db, "--", "echo", "ready")
 			s.out.waitFor(t, "ready\n")

@@ -313,7 +313,8 @@ func TestStops(t *testing.T) {
 			io.WriteString(w, `{"error":{"code":"insufficient_quota","type":"insufficient_quota"}}`) //nolint:errcheck // in memory
 		}}, func(b *bench) {
 			b.config.Quotas = map[string]ratelimit.ModelQuota{"*": {MaxInFlight: 1}}
-			if s := b.run(linesOf(500)); s.Failed == 0 || s.Failed > 5 || s.Stopped != StoppedByBudget {
+			// Those that stood in line may have been sent before the answer was read.
+			if s := b.run(linesOf(500)); s.Failed == 0 || s.Failed > maxWaiting || s.Stopped != StoppedByBudget {
 				t.Errorf("%+v: %s", s, b.codes())
 			}
 		})
