@@ -280,6 +280,14 @@ pools:
 			t.Errorf("call %d of an only upstream: %d", i, resp.StatusCode)
 		}
 	}
+	other := start(t, "--config", file(t, "alias.yaml",
+		"upstreams: {openai: "+u.URL+", local: "+u.URL+"}\nquotas: {gpt: {max_rpm: 1}}\naliases: {openai/gpt-4o: gpt}\n"), "--max-wait", "1ms")
+	for i, status := range []int{200, 429} {
+		resp := post(t, other.url+"/openai/v1/chat/completions", chat("gpt-4o"))
+		if read(t, resp); resp.StatusCode != status {
+			t.Errorf("call %d of an alias: %d", i, resp.StatusCode)
+		}
+	}
 	bad := file(t, "bad.yaml", "upstreams: {a: {url: https://a.test}}\nquotas: {m: {max_rmp: 1}}\n")
 	if status, _, stderr := run(t, "proxy", "--config", bad, "--listen", "127.0.0.1:0"); status != 2 || !strings.Contains(stderr, "line 2: quotas.m.max_rmp") {
 		t.Errorf("status %d, %s", status, stderr)

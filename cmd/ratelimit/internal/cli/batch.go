@@ -19,6 +19,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/batch"
+	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/terminal"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -312,10 +313,8 @@ func (f *batchFlags) form(stderr io.Writer) batch.Form {
 	if f.progress != "auto" {
 		return batch.Form(f.progress)
 	}
-	if file, ok := stderr.(*os.File); ok {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return batch.Live
-		}
+	if terminal.Shows(stderr) {
+		return batch.Live
 	}
 	return batch.Plain
 }

@@ -8,7 +8,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/proxy"
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 )
 
 // batchTarget is where a batch goes, and whose quota it takes.
@@ -17,8 +16,9 @@ type batchTarget struct {
 	keyEnv   string // of the file of --config
 	config   ratelimit.Config
 
-	prefix string // before the names of models; empty for none
-	is     *ratelimit.RateLimiter
+	prefix   string // before the names of models; empty for none
+	hasQuota func(name string) bool
+	is       *ratelimit.RateLimiter
 }
 
 // target returns the upstream of the flag, or that of the file, and the quota. A name before the
@@ -65,7 +65,7 @@ func (f *batchFlags) target(log *slog.Logger) (*batchTarget, error) {
 // limiter makes the limiter, which counted asks.
 func (t *batchTarget) limiter(cfg ratelimit.Config) (*ratelimit.RateLimiter, error) {
 	if t.prefix != "" {
-		cfg.MatchVersions = false // counted does it, which knows what stands before a name
+		t.hasQuota = versionsBehind(&cfg)
 	}
 	var err error
 	t.is, err = ratelimit.NewWithConfig(cfg)
@@ -77,14 +77,5 @@ func (t *batchTarget) counted(model string) string {
 	if t.prefix == "" {
 		return model
 	}
-	if alias := t.is.CountedAs(t.prefix + model); alias != t.prefix+model {
-		return alias
-	}
-	if t.config.MatchVersions {
-		has := func(name string) bool { _, ok := t.config.Quotas[t.prefix+name]; return ok }
-		if base, ok := catalog.Match(model, has); ok {
-			model = base
-		}
-	}
-	return t.prefix + model
+	return proxy.CountedBehind(t.is, t.prefix, model, t.hasQuota)
 }

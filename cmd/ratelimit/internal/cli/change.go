@@ -7,8 +7,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
-
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/status"
 )
@@ -37,26 +35,15 @@ func (s *sharedState) change(ctx context.Context, stderr io.Writer, do func(*rat
 	return err
 }
 
+// versions are looked for where a command names a model.
+var versions = ratelimit.Config{MatchVersions: true}
+
 // look reads a report of the shared quota, as ratelimit status shows it.
 func (s *sharedState) look(ctx context.Context, model string) (*status.Report, error) {
 	var is *status.Report
-	err := s.read(ctx, func(cfg ratelimit.Config) (err error) {
+	err := s.read(ctx, versions, func(cfg ratelimit.Config) (err error) {
 		is, err = status.Read(ctx, cfg, model)
 		return err
 	})
 	return is, err
-}
-
-// read reads the shared quota, without a part in it.
-func (s *sharedState) read(ctx context.Context, do func(ratelimit.Config) error) error {
-	redis.SetLogger(quiet{})
-	opening, cancel := context.WithTimeout(ctx, openFor)
-	defer cancel()
-	cfg := ratelimit.Config{MatchVersions: true}
-	closeStore, err := s.configure(opening, &cfg)
-	if err != nil {
-		return err
-	}
-	defer closeStore()
-	return do(cfg)
 }

@@ -68,10 +68,10 @@ func (f *doctorFlags) run(ctx context.Context, to io.Writer) error {
 		}
 	}
 	var report *doctor.Report
-	err := f.shared.read(ctx, func(cfg ratelimit.Config) (err error) {
+	err := f.shared.read(ctx, versions, func(cfg ratelimit.Config) (err error) {
 		s.Config = cfg
-		if s.File = cfg.FilePath; cfg.Store == nil && s.File == "" {
-			s.File, err = settings.SQLite.DefaultPath()
+		if cfg.Store == nil {
+			_, s.File, err = settings.Place("sqlite", cfg.FilePath)
 		}
 		if err == nil {
 			report = doctor.Examine(ctx, s)

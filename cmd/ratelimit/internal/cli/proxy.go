@@ -211,9 +211,8 @@ func (f *proxyFlags) settings(log *slog.Logger) (proxy.Settings, ratelimit.Confi
 	if err != nil {
 		return none(err)
 	}
-	if (f.perKey || len(s.Upstreams) > 1) && cfg.MatchVersions {
-		cfg.MatchVersions = false // the proxy does it, which knows what stands before a name
-		s.HasQuota = func(name string) bool { _, ok := cfg.Quotas[name]; return ok }
+	if f.perKey || len(s.Upstreams) > 1 {
+		s.HasQuota = versionsBehind(&cfg)
 	}
 	if f.perKey {
 		if s.Secret, err = f.secret(cfg); err != nil {

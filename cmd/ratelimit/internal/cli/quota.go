@@ -69,6 +69,9 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 	if cfg.Quotas == nil {
 		cfg.Quotas = make(map[string]ratelimit.ModelQuota)
 	}
+	if cfg.Pools == nil {
+		cfg.Pools = make(map[string]ratelimit.Pool)
+	}
 	cfg.MatchVersions = cfg.MatchVersions || q.config == ""
 	cfg.LearnQuotas = cfg.LearnQuotas || q.learn
 	if q.strict {
@@ -106,6 +109,18 @@ func (q *quotaFlags) configOf(cfg ratelimit.Config, upstreams []*proxy.Upstream,
 		addAccounts(&cfg, upstreams)
 	}
 	return cfg, nil
+}
+
+// versionsBehind has versions of names no more looked for by the limiter, but by
+// proxy.CountedBehind, which knows what stands before a name. It returns what that asks; nil where
+// nobody wants versions.
+func versionsBehind(cfg *ratelimit.Config) (hasQuota func(name string) bool) {
+	if !cfg.MatchVersions {
+		return nil
+	}
+	cfg.MatchVersions = false
+	quotas := cfg.Quotas
+	return func(name string) bool { _, ok := quotas[name]; return ok }
 }
 
 // addProfiles adds the quotas of profiles. Those of an only upstream stay profiles, whose quotas
@@ -174,21 +189,13 @@ func addProfile(cfg *ratelimit.Config, profile *ratelimit.ProviderProfile, prefi
 		for _, model := range models {
 			pool.Models = append(pool.Models, prefix+model)
 		}
-		if cfg.Pools == nil {
-			cfg.Pools = make(map[string]ratelimit.Pool)
-		}
 		cfg.Pools[name] = pool
 	}
 	return left
 }
 
 func hasName(upstreams []*proxy.Upstream, name string) bool {
-	for _, u := range upstreams {
-		if u.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(upstreams, func(u *proxy.Upstream) bool { return u.Name == name })
 }
 
 // addBudget adds the pool of all models that limits what a day costs.
@@ -199,9 +206,6 @@ func (q *quotaFlags) addBudget(cfg *ratelimit.Config) error {
 	var amount money.Amount
 	if err := amount.UnmarshalText([]byte("$" + strings.TrimPrefix(q.maxCost, "$"))); err != nil || amount <= 0 {
 		return usagef("--max-cost-per-day %s: want dollars, such as 5 or 12.50", q.maxCost)
-	}
-	if cfg.Pools == nil {
-		cfg.Pools = make(map[string]ratelimit.Pool)
 	}
 	cfg.Pools[budgetPool] = ratelimit.Pool{Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: amount}}
 	return nil

@@ -32,7 +32,7 @@ no, or with 2 for arguments that cannot be and without a --yes that is needed.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			model := args[0]
 			var before ratelimit.ModelQuota
-			err := shared.read(c.Context(), func(cfg ratelimit.Config) error {
+			err := shared.read(c.Context(), versions, func(cfg ratelimit.Config) error {
 				is, err := inspect(c.Context(), cfg)
 				if err != nil {
 					return err

@@ -81,7 +81,7 @@ for arguments that cannot be.`,
 // quotaRows reads the quotas of the shared state, or the one that holds for a model.
 func quotaRows(ctx context.Context, shared *sharedState, model string) ([]quotaRow, error) {
 	rows := []quotaRow{} // no null in JSON
-	err := shared.read(ctx, func(cfg ratelimit.Config) error {
+	err := shared.read(ctx, versions, func(cfg ratelimit.Config) error {
 		is, err := inspect(ctx, cfg)
 		if err != nil {
 			return err

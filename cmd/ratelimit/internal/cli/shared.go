@@ -104,3 +104,46 @@ func (s *sharedState) configure(ctx context.Context, cfg *ratelimit.Config) (clo
 	cfg.Store = store
 	return func() { client.Close() }, nil
 }
+
+// openFor is how long the server of the quota is tried to be reached.
+const openFor = 3 * time.Second
+
+// quiet drops what the client of Redis says beside the errors that it returns.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// configureSoon is configure for a command that a person waits for.
+func (s *sharedState) configureSoon(ctx context.Context, cfg *ratelimit.Config) (closeStore func(), err error) {
+	redis.SetLogger(quiet{})
+	opening, cancel := context.WithTimeout(ctx, openFor)
+	defer cancel()
+	return s.configure(opening, cfg)
+}
+
+// read reads the shared quota, without a part in it.
+func (s *sharedState) read(ctx context.Context, cfg ratelimit.Config, do func(ratelimit.Config) error) error {
+	closeStore, err := s.configureSoon(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	return do(cfg)
+}
+
+// open makes a limiter of the shared state. closeAll is to be called at the end.
+func (s *sharedState) open(ctx context.Context, cfg ratelimit.Config) (limiter *ratelimit.RateLimiter, closeAll func() error, err error) {
+	closeStore, err := s.configureSoon(ctx, &cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	limiter, err = ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		closeStore()
+		return nil, nil, err
+	}
+	return limiter, func() error {
+		defer closeStore()
+		return limiter.Close()
+	}, nil
+}

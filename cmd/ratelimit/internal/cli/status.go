@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,23 +9,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/status"
+	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/terminal"
 )
 
 // watchEvery is how often --watch looks.
 const watchEvery = time.Second
-
-// openFor is how long the server of the quota is tried to be reached.
-const openFor = 3 * time.Second
-
-// quiet drops what the client of Redis says beside the errors that it returns.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // statusFlags is how a status is shown.
 type statusFlags struct {
@@ -74,37 +65,30 @@ It ends with 1 where the quota cannot be read or the model is not known.`,
 func (f *statusFlags) run(c *cobra.Command, model string) error {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	redis.SetLogger(quiet{})
-	var cfg ratelimit.Config
-	opening, cancel := context.WithTimeout(ctx, openFor)
-	defer cancel()
-	closeStore, err := f.shared.configure(opening, &cfg)
-	if err != nil {
-		return err
-	}
-	defer closeStore()
-	out := c.OutOrStdout()
-	tick, shown := time.Tick(watchEvery), false
-	for {
-		report, err := status.Read(ctx, cfg, model)
-		if ctx.Err() != nil && f.watch {
-			return nil
+	return f.shared.read(ctx, ratelimit.Config{}, func(cfg ratelimit.Config) error {
+		out := c.OutOrStdout()
+		tick, shown := time.Tick(watchEvery), false
+		for {
+			report, err := status.Read(ctx, cfg, model)
+			if ctx.Err() != nil && f.watch {
+				return nil
+			}
+			if err == nil {
+				err, shown = f.show(out, report), true
+			} else if shown { // it may be back the next time
+				fmt.Fprintf(c.ErrOrStderr(), "ratelimit: %v\n", err)
+				err = nil
+			}
+			if err != nil || !f.watch {
+				return err
+			}
+			select {
+			case <-tick:
+			case <-ctx.Done():
+				return nil
+			}
 		}
-		if err == nil {
-			err, shown = f.show(out, report), true
-		} else if shown { // it may be back the next time
-			fmt.Fprintf(c.ErrOrStderr(), "ratelimit: %v\n", err)
-			err = nil
-		}
-		if err != nil || !f.watch {
-			return err
-		}
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	})
 }
 
 // show prints a report, in place of the one before on a terminal.
@@ -117,21 +101,12 @@ func (f *statusFlags) show(out io.Writer, r *status.Report) error {
 			to.SetIndent("", "  ")
 		}
 		return to.Encode(r)
-	case f.watch && isTerminal(out):
+	case f.watch && terminal.Shows(out):
 		fmt.Fprint(out, clear)
 	}
 	err := r.Write(out)
-	if err == nil && f.watch && !isTerminal(out) {
+	if err == nil && f.watch && !terminal.Shows(out) {
 		_, err = fmt.Fprintln(out)
 	}
 	return err
-}
-
-func isTerminal(out io.Writer) bool {
-	file, is := out.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

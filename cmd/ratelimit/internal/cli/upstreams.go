@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"io/fs"
@@ -107,17 +108,11 @@ func (f *proxyFlags) upstreamsOf(file fileConfig) ([]*proxy.Upstream, error) {
 func (f *proxyFlags) secret(cfg ratelimit.Config) ([]byte, error) {
 	path := f.secretFile
 	if path == "" {
-		path = f.shared.file
-		if path == "" {
-			path = cfg.FilePath
+		_, db, err := settings.Place("sqlite", cmp.Or(f.shared.file, cfg.FilePath))
+		if err != nil {
+			return nil, err
 		}
-		if path == "" {
-			var err error
-			if path, err = settings.SQLite.DefaultPath(); err != nil {
-				return nil, err
-			}
-		}
-		path += ".secret"
+		path = db + ".secret"
 	}
 	secret, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

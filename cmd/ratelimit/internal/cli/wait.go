@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -152,26 +151,6 @@ func (f *waitFlags) open(ctx context.Context, stderr io.Writer) (limiter *rateli
 		warn(fmt.Errorf("no quota limits the model %q: nothing is waited for (ratelimit quota set, or --rpm)", f.call.Model))
 	}
 	return limiter, closeAll, nil
-}
-
-// open makes a limiter of the shared state. closeAll is to be called at the end.
-func (s *sharedState) open(ctx context.Context, cfg ratelimit.Config) (limiter *ratelimit.RateLimiter, closeAll func() error, err error) {
-	redis.SetLogger(quiet{})
-	opening, cancel := context.WithTimeout(ctx, openFor)
-	defer cancel()
-	closeStore, err := s.configure(opening, &cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	limiter, err = ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		closeStore()
-		return nil, nil, err
-	}
-	return limiter, func() error {
-		defer closeStore()
-		return limiter.Close()
-	}, nil
 }
 
 // named returns the upstreams of a file by their names alone, by which the proxy names models; one

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"dappco.re/go/core/go-ratelimit/promratelimit"
 )
@@ -103,26 +102,22 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	}
 }
 
-// counted returns the name under which a model is counted: behind that of its upstream, if there
-// are several, and of the account of its key, if each is one. Versions of a name are looked for
-// behind the upstream alone: openai/gpt-4o at an upstream that hosts models of others is not gpt-4o
-// at one of the name openai.
+// counted returns the name under which a model is counted, with the account of its key, if each is
+// one.
 func (p *Proxy) counted(x *exchange, model string) string {
 	prefix := x.upstream.counted
 	if prefix == "" && p.Secret == nil {
 		return model
 	}
-	if alias := p.limiter.CountedAs(prefix + model); alias != prefix+model {
-		model = strings.TrimPrefix(alias, prefix)
-	} else if p.HasQuota != nil {
-		if base, ok := catalog.Match(model, func(name string) bool { return p.HasQuota(prefix + name) }); ok {
-			model = base
-		}
+	name := CountedBehind(p.limiter, prefix, model, p.HasQuota)
+	if p.Secret == nil {
+		return name
 	}
-	if p.Secret != nil {
-		prefix += account(p.Secret, x.key) + "/"
+	rest, behind := strings.CutPrefix(name, prefix)
+	if !behind { // an alias of elsewhere
+		prefix = ""
 	}
-	return prefix + model
+	return prefix + account(p.Secret, x.key) + "/" + rest
 }
 
 // tellQuota warns that another process of the shared quota has said another quota.

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
@@ -98,4 +100,20 @@ func (p *Proxy) paths() string {
 		names[i] = "/" + u.Name + "/"
 	}
 	return strings.Join(names, ", ")
+}
+
+// CountedBehind returns the name under which a limiter counts a model of an upstream, whose prefix
+// stands before the names of its models: that of an alias, else of the quota, by hasQuota, of which
+// it is a version. Versions are looked for behind the prefix alone: openai/gpt-4o at an upstream
+// that hosts models of others is not gpt-4o at one of the name openai. A nil hasQuota takes names
+// as they are.
+func CountedBehind(limiter *ratelimit.RateLimiter, prefix, model string, hasQuota func(name string) bool) string {
+	name := prefix + model
+	if alias := limiter.CountedAs(name); alias != name || hasQuota == nil {
+		return alias
+	}
+	if base, ok := catalog.Match(model, func(base string) bool { return hasQuota(prefix + base) }); ok {
+		return prefix + base
+	}
+	return name
 }
