@@ -121,7 +121,7 @@ func (h *handler) charge(d *Decision) *call {
 func (h *handler) take(d *Decision) {
 	ctx := d.Request.Context()
 	if len(d.Limits) > 1 {
-		d.Decisions, d.Err = h.Limiter.TakeMany(ctx, d.Limits...)
+		d.Decisions, d.Err = h.Limiter.TakeAll(ctx, d.Limits...)
 		return
 	}
 	one, err := h.Limiter.Take(ctx, d.Limits[0])
@@ -151,7 +151,7 @@ func (h *handler) settles(l keyed.Request) bool {
 // it returns nil.
 func (h *handler) hold(d *Decision) *call {
 	var holds []keyed.Hold
-	holds, d.Decisions, d.Err = h.Limiter.HoldMany(d.Request.Context(), d.Limits...)
+	holds, d.Decisions, d.Err = h.Limiter.HoldAll(d.Request.Context(), d.Limits...)
 	if d.Err != nil || !fits(d.Decisions) {
 		return nil
 	}

@@ -50,7 +50,7 @@ func get(h http.Handler, tenant string) *httptest.ResponseRecorder {
 func used(t testing.TB, lim *keyed.Limiter, key string, l keyed.Request) int64 {
 	t.Helper()
 	l.Key, l.Cost = key, 0
-	ds, err := lim.TakeMany(t.Context(), l)
+	ds, err := lim.TakeAll(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func TestBatchAndHoldRead(t *testing.T) {
 		origin.Charge(cellOf(a), 9)
 		origin.Charge(cellOf(b), 10)
 		origin.Charge(cellOf(c), 8)
-		ds, err := l.TakeMany(t.Context(), a, b)
+		ds, err := l.TakeAll(t.Context(), a, b)
 		if err != nil || !ds[0].OK || ds[1].OK {
 			t.Errorf("%+v, %v", ds, err)
 		}
@@ -253,7 +253,7 @@ func TestBatchAndHoldRead(t *testing.T) {
 		}
 		h.Release()
 		wantCalls(t, origin, "Read", 2)
-		if ds, err = l.TakeMany(t.Context(), a, perMinute("d", 1)); err != nil || !ds[0].OK || !ds[1].OK {
+		if ds, err = l.TakeAll(t.Context(), a, perMinute("d", 1)); err != nil || !ds[0].OK || !ds[1].OK {
 			t.Errorf("%+v, %v", ds, err)
 		}
 	})

@@ -12,12 +12,12 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// TakeMany is TakeManyAt at time.Now.
-func (l *Limiter) TakeMany(ctx context.Context, requests ...Request) ([]limit.Decision, error) {
-	return l.TakeManyAt(ctx, time.Now(), requests...)
+// TakeAll is TakeAllAt at time.Now.
+func (l *Limiter) TakeAll(ctx context.Context, requests ...Request) ([]limit.Decision, error) {
+	return l.TakeAllAt(ctx, time.Now(), requests...)
 }
 
-// TakeManyAt charges all requests at now if all of them fit, and none otherwise. They passed if
+// TakeAllAt charges all requests at now if all of them fit, and none otherwise. They passed if
 // and only if every Decision is OK; the Decisions are in the order of the requests, which stay as
 // they are. Each request is decided as if those before it on the same counter had been charged, so
 // a counter may occur several times.
@@ -26,8 +26,8 @@ func (l *Limiter) TakeMany(ctx context.Context, requests ...Request) ([]limit.De
 // way. The batch passes after the largest RetryAfter of these, unless one of them is Never or
 // waits for the end of a Hold. The other Decisions are those of a peek. Nobody else is refused
 // because of a batch that is. The errors are those of TakeAt, and charge nothing.
-func (l *Limiter) TakeManyAt(ctx context.Context, now time.Time, requests ...Request) ([]limit.Decision, error) {
-	b, err := l.decideMany(ctx, "take", now, requests, charging)
+func (l *Limiter) TakeAllAt(ctx context.Context, now time.Time, requests ...Request) ([]limit.Decision, error) {
+	b, err := l.decideAll(ctx, "take", now, requests, charging)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,8 @@ func (l *Limiter) TakeManyAt(ctx context.Context, now time.Time, requests ...Req
 	return b.decisions, nil
 }
 
-// decideMany returns a batch that is decided, or the error of its first request that has one.
-func (l *Limiter) decideMany(ctx context.Context, operation string, now time.Time, requests []Request, p purpose) (*batch, error) {
+// decideAll returns a batch that is decided, or the error of its first request that has one.
+func (l *Limiter) decideAll(ctx context.Context, operation string, now time.Time, requests []Request, p purpose) (*batch, error) {
 	if l.closed.Load() {
 		return nil, fmt.Errorf("%s: %w", operation, ErrClosed)
 	}

@@ -52,7 +52,7 @@ func TestClaimClockBackAndForth(t *testing.T) {
 							passed[k] += r.Cost
 						}
 					case 1:
-						if ds, _ := l.TakeManyAt(t.Context(), now, r, r); ds[0].OK && ds[1].OK {
+						if ds, _ := l.TakeAllAt(t.Context(), now, r, r); ds[0].OK && ds[1].OK {
 							passed[k] += 2 * r.Cost
 						}
 					default:
@@ -99,7 +99,7 @@ func TestClaimExtremesShared(t *testing.T) {
 				case 0:
 					l.TakeAt(t.Context(), now, r)
 				case 1:
-					l.TakeManyAt(t.Context(), now, r, r, r)
+					l.TakeAllAt(t.Context(), now, r, r, r)
 				case 2:
 					h, d, _ := l.HoldAt(t.Context(), now, r)
 					if d.Remaining < 0 || d.RetryAfter < 0 || d.ResetAfter < 0 {

@@ -69,7 +69,7 @@ func TestClaimNeverFresh(t *testing.T) {
 						}
 					case 2:
 						j := rng.IntN(keys)
-						ds, err := l.TakeManyAt(ctx, now, req(k, cost), req(j, 1), req(k, 1))
+						ds, err := l.TakeAllAt(ctx, now, req(k, cost), req(j, 1), req(k, 1))
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -263,7 +263,7 @@ func TestClaimOppositeBatches(t *testing.T) {
 				}
 				rng.Shuffle(len(rs), func(i, j int) { rs[i], rs[j] = rs[j], rs[i] })
 				rs = rs[:1+rng.IntN(10)]
-				ds, err := l.TakeManyAt(context.Background(), now, rs...)
+				ds, err := l.TakeAllAt(context.Background(), now, rs...)
 				if err != nil {
 					t.Error(err)
 				}
@@ -324,7 +324,7 @@ func TestClaimHoldNothingOfEvicted(t *testing.T) {
 				}
 				for range 3 {
 					if many {
-						hs, _, err := l.HoldMany(ctx, claimReq("c", 10, time.Minute, 0), claimReq("b", 10, time.Minute, 0))
+						hs, _, err := l.HoldAll(ctx, claimReq("c", 10, time.Minute, 0), claimReq("b", 10, time.Minute, 0))
 						for _, h := range hs {
 							h.Commit(1)
 						}
@@ -357,7 +357,7 @@ func TestClaimPeekInBatch(t *testing.T) {
 		synctest.Wait()
 		passed := 0
 		for range 20 {
-			ds, err := l.TakeMany(ctx, claimReq("x", 10, time.Minute, 0), claimReq("c", 10, time.Minute, 1))
+			ds, err := l.TakeAll(ctx, claimReq("x", 10, time.Minute, 0), claimReq("c", 10, time.Minute, 1))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -101,9 +101,9 @@ func TestClaimHangCosts300(t *testing.T) {
 			if o.reads.Load() != n+1 {
 				t.Error("not read again after 300 ms")
 			}
-			// TakeMany, Hold
+			// TakeAll, Hold
 			start = time.Now()
-			l.TakeMany(t.Context(), claimReq("m1", 100, time.Hour, 1), claimReq("m2", 100, time.Minute, 1), claimReq("m3", 100, time.Second, 1))
+			l.TakeAll(t.Context(), claimReq("m1", 100, time.Hour, 1), claimReq("m2", 100, time.Minute, 1), claimReq("m3", 100, time.Second, 1))
 			if took := time.Since(start); took > 300*time.Millisecond {
 				t.Error("many", took)
 			}
@@ -124,7 +124,7 @@ func TestClaimHangCosts300(t *testing.T) {
 			if _, err := l.Take(t.Context(), claimReq("k", 1, time.Hour, 1)); !errors.Is(err, keyed.ErrClosed) {
 				t.Error(err)
 			}
-			if _, err := l.TakeMany(t.Context(), claimReq("k", 1, time.Hour, 1)); !errors.Is(err, keyed.ErrClosed) {
+			if _, err := l.TakeAll(t.Context(), claimReq("k", 1, time.Hour, 1)); !errors.Is(err, keyed.ErrClosed) {
 				t.Error(err)
 			}
 			close(block)
@@ -309,7 +309,7 @@ func TestClaimStrict(t *testing.T) {
 		if o.reads.Load() != n {
 			t.Error("oversized put into strict mode")
 		}
-		l.TakeMany(t.Context(), claimReq("k", 10, time.Minute, 6), claimReq("k", 10, time.Minute, 6))
+		l.TakeAll(t.Context(), claimReq("k", 10, time.Minute, 6), claimReq("k", 10, time.Minute, 6))
 		take(1)
 		if o.reads.Load() != n {
 			t.Error("oversized batch put into strict mode")
@@ -352,12 +352,12 @@ func TestClaimGoroutines(t *testing.T) {
 
 func TestClaimEmptyBatch(t *testing.T) {
 	l := claimNew(t, keyed.Options{})
-	ds, err := l.TakeMany(t.Context())
+	ds, err := l.TakeAll(t.Context())
 	if err != nil || len(ds) != 0 {
 		t.Error(ds, err)
 	}
 	l.Close(t.Context())
-	if _, err := l.TakeMany(t.Context()); !errors.Is(err, keyed.ErrClosed) {
+	if _, err := l.TakeAll(t.Context()); !errors.Is(err, keyed.ErrClosed) {
 		t.Errorf("empty batch after Close: %v", err)
 	}
 }

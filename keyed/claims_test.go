@@ -41,7 +41,7 @@ func TestClaimTwice262(t *testing.T) {
 		t.Errorf("%+v %v %+v %v", d1, err1, d2, err2)
 	}
 	l = claimNew(t, keyed.Options{})
-	ds, err := l.TakeManyAt(t.Context(), now, r, r)
+	ds, err := l.TakeAllAt(t.Context(), now, r, r)
 	if err != nil || ds[0].OK && ds[1].OK {
 		t.Errorf("%+v %v", ds, err)
 	}
@@ -50,7 +50,7 @@ func TestClaimTwice262(t *testing.T) {
 	}
 	r2 := r
 	r2.Key, r2.Limit, r2.Cost = "z", math.MaxInt64, math.MaxInt64
-	ds, _ = l.TakeManyAt(t.Context(), now, r2, r2, r2)
+	ds, _ = l.TakeAllAt(t.Context(), now, r2, r2, r2)
 	if ds[0].OK && ds[1].OK && ds[2].OK {
 		t.Error("3 x MaxInt64")
 	}
@@ -76,7 +76,7 @@ func TestClaimBadInput(t *testing.T) {
 		if d, err := l.Take(ctx, b); !errors.Is(err, limit.ErrInvalid) || d.OK {
 			t.Errorf("%+v: %+v %v", b, d, err)
 		}
-		if ds, err := l.TakeMany(ctx, good, b, good); !errors.Is(err, limit.ErrInvalid) || len(ds) != 0 {
+		if ds, err := l.TakeAll(ctx, good, b, good); !errors.Is(err, limit.ErrInvalid) || len(ds) != 0 {
 			t.Errorf("%+v: %+v %v", b, ds, err)
 		}
 		h, d, err := l.Hold(ctx, b)
@@ -109,9 +109,9 @@ func TestClaimSlice(t *testing.T) {
 	l := claimNew(t, keyed.Options{})
 	rs := []keyed.Request{claimReq("b", 5, time.Minute, 1), claimReq("a", 5, time.Minute, 2), claimReq("b", 5, time.Minute, 1)}
 	c := slices.Clone(rs)
-	l.TakeMany(t.Context(), rs...)
-	l.TakeMany(t.Context(), rs...)
-	l.TakeMany(t.Context(), rs...)
+	l.TakeAll(t.Context(), rs...)
+	l.TakeAll(t.Context(), rs...)
+	l.TakeAll(t.Context(), rs...)
 	if !slices.Equal(rs, c) {
 		t.Error(rs)
 	}
@@ -208,7 +208,7 @@ func TestClaimExact(t *testing.T) {
 							n.Add(1)
 						}
 					case 2:
-						ds, _ := l.TakeManyAt(t.Context(), now, claimReq("k", L, time.Minute, 1), claimReq("o", 1e6, time.Minute, 1))
+						ds, _ := l.TakeAllAt(t.Context(), now, claimReq("k", L, time.Minute, 1), claimReq("o", 1e6, time.Minute, 1))
 						if ds[0].OK && ds[1].OK {
 							n.Add(1)
 						}
@@ -257,7 +257,7 @@ func TestClaimMaxKeys1(t *testing.T) {
 func TestClaimBatchMoreThanMaxKeys(t *testing.T) {
 	l := claimNew(t, keyed.Options{MaxKeys: 1})
 	now := time.Unix(1_700_000_000, 0)
-	ds, err := l.TakeManyAt(t.Context(), now, claimReq("a", 5, time.Minute, 1), claimReq("b", 5, time.Minute, 1))
+	ds, err := l.TakeAllAt(t.Context(), now, claimReq("a", 5, time.Minute, 1), claimReq("b", 5, time.Minute, 1))
 	t.Logf("%+v %v", ds, err)
 	d, _ := l.TakeAt(t.Context(), now, claimReq("c", 5, time.Minute, 5))
 	if !d.OK {

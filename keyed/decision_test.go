@@ -126,9 +126,9 @@ func TestInvalid(t *testing.T) {
 		test.change(&bad)
 		errs := map[string]error{}
 		_, errs["take"] = lim.Take(background, bad)
-		_, errs["take many"] = lim.TakeMany(background, good, bad)
+		_, errs["take many"] = lim.TakeAll(background, good, bad)
 		_, _, errs["hold"] = lim.Hold(background, bad)
-		_, _, errs["hold many"] = lim.HoldMany(background, good, bad)
+		_, _, errs["hold many"] = lim.HoldAll(background, good, bad)
 		for call, err := range errs {
 			if !errors.Is(err, keyed.ErrInvalid) || !errors.Is(err, limit.ErrInvalid) || !strings.Contains(err.Error(), test.field) {
 				t.Errorf("%s: error %v, want one that matches ErrInvalid and says %q", call, err, test.field)
@@ -186,11 +186,11 @@ func TestNoTrace(t *testing.T) {
 	r.Cost = 3
 	takeAfter(t, lim, 0, r)
 	other := keyed.Request{Namespace: "n", Key: "other", Limit: 2, Window: time.Second, Cost: 1}
-	if ds, err := lim.TakeManyAt(background, epoch, other, r); err != nil || !ds[0].OK || ds[1].OK || ds[0].Remaining != 2 {
+	if ds, err := lim.TakeAllAt(background, epoch, other, r); err != nil || !ds[0].OK || ds[1].OK || ds[0].Remaining != 2 {
 		t.Errorf("%+v, %v", ds, err)
 	}
 	other.Cost = 0
-	if ds, err := lim.TakeManyAt(background, epoch, other, other); err != nil || !ds[0].OK || !ds[1].OK {
+	if ds, err := lim.TakeAllAt(background, epoch, other, other); err != nil || !ds[0].OK || !ds[1].OK {
 		t.Errorf("%+v, %v", ds, err)
 	}
 	if n := lim.Len(); n != 0 {
@@ -259,10 +259,10 @@ func TestClosed(t *testing.T) {
 	}
 	errs := map[string]error{}
 	_, errs["take"] = lim.Take(background, r)
-	_, errs["take many"] = lim.TakeMany(background, r, r)
-	_, errs["take many of nothing"] = lim.TakeMany(background)
+	_, errs["take many"] = lim.TakeAll(background, r, r)
+	_, errs["take many of nothing"] = lim.TakeAll(background)
 	_, _, errs["hold"] = lim.Hold(background, r)
-	_, _, errs["hold many"] = lim.HoldMany(background, r)
+	_, _, errs["hold many"] = lim.HoldAll(background, r)
 	for call, err := range errs {
 		if !errors.Is(err, keyed.ErrClosed) {
 			t.Errorf("%s: error %v, want ErrClosed", call, err)
@@ -277,20 +277,20 @@ func TestBatchWithOneCounterTwice(t *testing.T) {
 	r := request("k") // 10 a minute
 	three, four := r, r
 	three.Cost, four.Cost = 3, 4
-	ds, err := lim.TakeManyAt(background, epoch, three, four, four)
+	ds, err := lim.TakeAllAt(background, epoch, three, four, four)
 	if err != nil || !ds[0].OK || !ds[1].OK || ds[2].OK || !ds[2].Never || ds[0].Remaining != 10 {
 		t.Fatalf("11 units at a limit of 10: %+v, %v", ds, err)
 	}
 	requests := []keyed.Request{three, four, three}
 	kept := slices.Clone(requests)
-	ds, err = lim.TakeManyAt(background, epoch, requests...)
+	ds, err = lim.TakeAllAt(background, epoch, requests...)
 	if err != nil || !ds[0].OK || !ds[1].OK || !ds[2].OK || ds[0].Remaining != 7 || ds[2].Remaining != 0 {
 		t.Fatalf("10 units at a limit of 10: %+v, %v", ds, err)
 	}
 	if !slices.Equal(requests, kept) {
 		t.Errorf("the requests became %+v", requests)
 	}
-	ds, err = lim.TakeManyAt(background, epoch.Add(30*time.Second), three, four)
+	ds, err = lim.TakeAllAt(background, epoch.Add(30*time.Second), three, four)
 	wait := max(ds[0].RetryAfter, ds[1].RetryAfter)
 	if err != nil || ds[0].OK || ds[1].OK || wait <= ds[0].RetryAfter {
 		t.Fatalf("%+v, %v", ds, err)
@@ -299,7 +299,7 @@ func TestBatchWithOneCounterTwice(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{wait - 1, false}, {wait, true}} {
-		ds, _ = lim.TakeManyAt(background, epoch.Add(30*time.Second+test.after), three, four)
+		ds, _ = lim.TakeAllAt(background, epoch.Add(30*time.Second+test.after), three, four)
 		if got := ds[0].OK && ds[1].OK; got != test.want {
 			t.Errorf("after %v of %v: passes is %v", test.after, wait, got)
 		}
@@ -307,7 +307,7 @@ func TestBatchWithOneCounterTwice(t *testing.T) {
 	huge := keyed.Request{Namespace: "huge", Key: "k", Limit: math.MaxInt64, Window: time.Minute, Cost: math.MaxInt64}
 	one := huge
 	one.Cost = 1
-	if ds, _ = lim.TakeManyAt(background, epoch, huge, one); ds[1].OK || !ds[1].Never {
+	if ds, _ = lim.TakeAllAt(background, epoch, huge, one); ds[1].OK || !ds[1].Never {
 		t.Errorf("a sum above int64: %+v", ds)
 	}
 }
@@ -346,7 +346,7 @@ func TestHold(t *testing.T) {
 	if d := takeAfter(t, lim, 10*time.Minute, r); d.Remaining != 3 {
 		t.Errorf("after a commit of 7: %+v", d)
 	}
-	holds, ds, err := lim.HoldManyAt(background, epoch.Add(10*time.Minute), request("k"), request("other"), request("k"))
+	holds, ds, err := lim.HoldAllAt(background, epoch.Add(10*time.Minute), request("k"), request("other"), request("k"))
 	if err != nil || len(holds) != 3 || ds[2].Remaining != 1 || ds[1].Remaining != 9 {
 		t.Fatalf("%+v, %v", ds, err)
 	}

@@ -7,7 +7,7 @@
 //
 // Take limit.Keyed if one process has one limit for each key, and if the algorithm matters: it
 // works with any of package limit. Take a keyed.Limiter for more keys, for several limits a key
-// that admit all or none (TakeMany), for costs that are known only afterwards (Hold), and for
+// that admit all or none (TakeAll), for costs that are known only afterwards (Hold), and for
 // several processes. The root package, ratelimit, is for the other side: it keeps our own calls
 // within the quotas of a provider.
 //

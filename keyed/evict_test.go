@@ -131,7 +131,7 @@ func TestHoldsAreNotEvicted(t *testing.T) {
 			t.Fatalf("%+v, want a refusal that only the end of a Hold changes", d)
 		}
 	}
-	if ds, err := lim.TakeManyAt(background, epoch, numbered(0), request("new")); err != nil || !ds[0].OK || ds[1].OK {
+	if ds, err := lim.TakeAllAt(background, epoch, numbered(0), request("new")); err != nil || !ds[0].OK || ds[1].OK {
 		t.Errorf("%+v, %v", ds, err)
 	}
 	if n := lim.Len(); n != size {
@@ -146,11 +146,11 @@ func TestHoldsAreNotEvicted(t *testing.T) {
 // A batch of more counters than there is room for is refused, and leaves the others alone.
 func TestBatchLargerThanRoom(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{MaxKeys: 2})
-	ds, err := lim.TakeManyAt(background, epoch, numbered(1), numbered(2), numbered(3))
+	ds, err := lim.TakeAllAt(background, epoch, numbered(1), numbered(2), numbered(3))
 	if err != nil || ds[0].OK && ds[1].OK && ds[2].OK {
 		t.Fatalf("%+v, %v", ds, err)
 	}
-	if ds, err = lim.TakeManyAt(background, epoch, numbered(1), numbered(2)); err != nil || !ds[0].OK || !ds[1].OK || ds[0].Remaining != 9 {
+	if ds, err = lim.TakeAllAt(background, epoch, numbered(1), numbered(2)); err != nil || !ds[0].OK || !ds[1].OK || ds[0].Remaining != 9 {
 		t.Errorf("%+v, %v", ds, err)
 	}
 }

@@ -47,10 +47,10 @@ func ExampleLimiter_TakeAt() {
 
 // A tenant has a limit of requests and one of tokens. A call that exceeds either is charged to
 // neither.
-func ExampleLimiter_TakeMany() {
+func ExampleLimiter_TakeAll() {
 	lim, _ := keyed.New(keyed.Options{})
 	call := func(tokens int64) {
-		ds, err := lim.TakeMany(context.Background(),
+		ds, err := lim.TakeAll(context.Background(),
 			keyed.Request{Namespace: "requests", Key: "tenant-42", Limit: 100, Window: 24 * time.Hour, Cost: 1},
 			keyed.Request{Namespace: "tokens", Key: "tenant-42", Limit: 8000, Window: 24 * time.Hour, Cost: tokens},
 		)
@@ -87,9 +87,9 @@ func ExampleLimiter_Hold() {
 	// remaining 6800
 }
 
-func ExampleLimiter_HoldMany() {
+func ExampleLimiter_HoldAll() {
 	lim, _ := keyed.New(keyed.Options{})
-	holds, ds, err := lim.HoldMany(context.Background(),
+	holds, ds, err := lim.HoldAll(context.Background(),
 		keyed.Request{Namespace: "requests", Key: "tenant-42", Limit: 100, Window: 24 * time.Hour, Cost: 1},
 		keyed.Request{Namespace: "tokens", Key: "tenant-42", Limit: 8000, Window: 24 * time.Hour, Cost: 3000},
 	)

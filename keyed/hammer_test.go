@@ -43,7 +43,7 @@ func TestExactCount(t *testing.T) {
 						if g%2 == 0 {
 							batch = []keyed.Request{b, a}
 						}
-						if ds, _ := lim.TakeManyAt(background, now, batch...); ds[0].OK && ds[1].OK {
+						if ds, _ := lim.TakeAllAt(background, now, batch...); ds[0].OK && ds[1].OK {
 							passedA.Add(1)
 							passedB.Add(1)
 						}
@@ -110,7 +110,7 @@ func TestNoCellAboveItsLimit(t *testing.T) {
 						d, _ := lim.TakeAt(background, now, r)
 						ok = d.OK
 					case 1:
-						ds, _ := lim.TakeManyAt(background, now, r)
+						ds, _ := lim.TakeAllAt(background, now, r)
 						ok = ds[0].OK
 					default:
 						h, d, _ := lim.HoldAt(background, now, r)

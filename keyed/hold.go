@@ -82,15 +82,15 @@ func (l *Limiter) held(e *entry, r *Request) Hold {
 	return Hold{&hold{limiter: l, entry: e, units: r.Cost, limit: r.Limit}}
 }
 
-// HoldMany is HoldManyAt at time.Now.
-func (l *Limiter) HoldMany(ctx context.Context, requests ...Request) ([]Hold, []limit.Decision, error) {
-	return l.HoldManyAt(ctx, time.Now(), requests...)
+// HoldAll is HoldAllAt at time.Now.
+func (l *Limiter) HoldAll(ctx context.Context, requests ...Request) ([]Hold, []limit.Decision, error) {
+	return l.HoldAllAt(ctx, time.Now(), requests...)
 }
 
-// HoldManyAt decides like TakeManyAt, but what fits is set aside, with a Hold for each request, in
+// HoldAllAt decides like TakeAllAt, but what fits is set aside, with a Hold for each request, in
 // their order. It returns no Holds if the batch is refused. The errors are those of TakeAt.
-func (l *Limiter) HoldManyAt(ctx context.Context, now time.Time, requests ...Request) ([]Hold, []limit.Decision, error) {
-	b, err := l.decideMany(ctx, "hold", now, requests, holding)
+func (l *Limiter) HoldAllAt(ctx context.Context, now time.Time, requests ...Request) ([]Hold, []limit.Decision, error) {
+	b, err := l.decideAll(ctx, "hold", now, requests, holding)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -215,7 +215,7 @@ func (r *run) batch(now time.Time) {
 	for range 1 + r.rng.IntN(6) {
 		requests = append(requests, r.request())
 	}
-	ds, err := r.lim.TakeManyAt(background, now, requests...)
+	ds, err := r.lim.TakeAllAt(background, now, requests...)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestReplaysAddUp(t *testing.T) {
 		l := shared(t, keyed.Options{Origin: origin})
 		origin.Set(keyedtest.Faults{Delay: 100 * time.Millisecond})
 		a, b := perMinute("a", 1000), perMinute("b", 1000)
-		if _, err := l.TakeMany(t.Context(), costing(b, 0), costing(a, 0)); err != nil { // read them
+		if _, err := l.TakeAll(t.Context(), costing(b, 0), costing(a, 0)); err != nil { // read them
 			t.Fatal(err)
 		}
 		takeNow(t, l, b)

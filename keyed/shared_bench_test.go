@@ -29,7 +29,7 @@ func BenchmarkTakeWithOrigin(b *testing.B) {
 				}
 			}
 			for chunk := range 100 { // few reads
-				if _, err := l.TakeManyAt(ctx, now, requests[chunk*keys/100:(chunk+1)*keys/100]...); err != nil {
+				if _, err := l.TakeAllAt(ctx, now, requests[chunk*keys/100:(chunk+1)*keys/100]...); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -85,14 +85,14 @@ func TestOversizedBatch(t *testing.T) {
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 10)
 		takeNow(t, l, r)
-		ds, err := l.TakeMany(t.Context(), costing(r, 6), costing(r, 6))
+		ds, err := l.TakeAll(t.Context(), costing(r, 6), costing(r, 6))
 		if err != nil || !ds[0].OK || ds[1].OK {
 			t.Errorf("%+v, %v", ds, err)
 		}
 		before := origin.Calls("Read")
 		takeNow(t, l, r)
 		wantCalls(t, origin, "Read", before)
-		if ds, err = l.TakeMany(t.Context(), costing(r, 5), costing(r, 4)); err != nil || ds[1].OK {
+		if ds, err = l.TakeAll(t.Context(), costing(r, 5), costing(r, 4)); err != nil || ds[1].OK {
 			t.Errorf("%+v, %v", ds, err)
 		}
 		before = origin.Calls("Read")

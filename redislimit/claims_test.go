@@ -25,42 +25,42 @@ func TestClaimKeysAndNumbers(t *testing.T) {
 		s.setTime(epoch)
 		for name, l := range kinds(s, redislimit.Options{Timeout: patience, CacheDenials: 100}) {
 			for _, key := range []string{"{a}b", "a}b{c", "{", "{{a}}", " ", "a b", "\x00", "a\x00b", "a\r\nb", "é", "%s", strings.Repeat("k", 10000), "a:b", "a:b:c"} {
-				d, err := l.TakeN(t.Context(), key, 1)
+				d, err := l.Take(t.Context(), key, 1)
 				if err != nil || !d.OK || d.Remaining != 99 {
 					t.Errorf("%s %q: %+v %v", name, key, d, err)
 				}
 			}
-			if _, err := l.TakeN(t.Context(), "", 1); !errors.Is(err, limit.ErrInvalid) {
+			if _, err := l.Take(t.Context(), "", 1); !errors.Is(err, limit.ErrInvalid) {
 				t.Error(name, err)
 			}
 			for _, n := range []int{-1, math.MinInt64} {
-				if d, err := l.TakeN(t.Context(), "n", n); !errors.Is(err, limit.ErrInvalid) || d.OK {
+				if d, err := l.Take(t.Context(), "n", n); !errors.Is(err, limit.ErrInvalid) || d.OK {
 					t.Error(name, d, err)
 				}
 			}
 			for _, n := range []int{101, 1 << 50, 1<<50 + 1, math.MaxInt64} {
-				d, err := l.TakeN(t.Context(), "n", n)
+				d, err := l.Take(t.Context(), "n", n)
 				if err != nil || d.OK || !d.Never || d.Remaining != 100 {
 					t.Errorf("%s %d %+v %v", name, n, d, err)
 				}
 			}
-			d, err := l.TakeN(t.Context(), "n", 0)
+			d, err := l.Take(t.Context(), "n", 0)
 			if err != nil || !d.OK || d.Remaining != 100 || d.ResetAfter != 0 {
 				t.Errorf("%s %+v %v", name, d, err)
 			}
-			if d, err := l.TakeN(t.Context(), "n", 100); err != nil || !d.OK {
+			if d, err := l.Take(t.Context(), "n", 100); err != nil || !d.OK {
 				t.Errorf("%s %+v %v", name, d, err)
 			}
 			// refused, exactly so long
-			d, err = l.TakeN(t.Context(), "n", 7)
+			d, err = l.Take(t.Context(), "n", 7)
 			if err != nil || d.OK || d.RetryAfter <= 0 {
 				t.Fatalf("%s %+v %v", name, d, err)
 			}
 			for _, fresh := range kindsOf(name, s) {
 				s.setTime(epoch.Add(d.RetryAfter - time.Microsecond))
-				early, _ := fresh.TakeN(t.Context(), "n", 7)
+				early, _ := fresh.Take(t.Context(), "n", 7)
 				s.setTime(epoch.Add(d.RetryAfter))
-				at, _ := fresh.TakeN(t.Context(), "n", 7)
+				at, _ := fresh.Take(t.Context(), "n", 7)
 				if early.OK || !at.OK {
 					t.Errorf("%s wait %v: early %+v at %+v", name, d.RetryAfter, early, at)
 				}
@@ -80,11 +80,11 @@ func TestClaimOperationWithAnotherNumber(t *testing.T) {
 		for name, l := range kinds(s, redislimit.Options{Timeout: patience}) {
 			take(t, l, "k", 90)
 			ctx := redislimit.WithOperation(t.Context(), "op")
-			d, err := l.TakeN(ctx, "k", 5)
+			d, err := l.Take(ctx, "k", 5)
 			if err != nil || !d.OK {
 				t.Fatal(d, err)
 			}
-			again, err := l.TakeN(ctx, "k", 50)
+			again, err := l.Take(ctx, "k", 50)
 			if err != nil || !again.OK {
 				t.Errorf("%s: a repeat with another n: %+v %v, want the first answer", name, again, err)
 			}
@@ -211,7 +211,7 @@ func TestClaimExactMany(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for range 40 {
-					d, err := l.TakeN(t.Context(), "exact", 1)
+					d, err := l.Take(t.Context(), "exact", 1)
 					if err != nil {
 						t.Error(err)
 					}
@@ -248,11 +248,11 @@ func TestClaimCrossSlot(t *testing.T) {
 		}
 	}
 	for _, k := range []string{"{}", "{}a", "{", "a}", "\x00", "{a", "{{}}"} {
-		d, err := l.TakeN(t.Context(), k, 1)
+		d, err := l.Take(t.Context(), k, 1)
 		if err != nil || !d.OK {
 			t.Errorf("%q %+v %v", k, d, err)
 		}
-		d, err = l.TakeN(redislimit.WithOperation(t.Context(), "op"+fmt.Sprint(len(k))), k, 1)
+		d, err = l.Take(redislimit.WithOperation(t.Context(), "op"+fmt.Sprint(len(k))), k, 1)
 		if err != nil || !d.OK {
 			t.Errorf("%q %+v %v", k, d, err)
 		}
@@ -287,17 +287,17 @@ func TestClaimACL(t *testing.T) {
 	defer poor.Close()
 	for name, l := range kinds(standing{client: poor}, redislimit.Options{Timeout: patience}) {
 		for range 3 {
-			d, err := l.TakeN(t.Context(), "k", 1)
+			d, err := l.Take(t.Context(), "k", 1)
 			if err != nil || !d.OK {
 				t.Errorf("%s %+v %v", name, d, err)
 			}
 		}
 		for range 30 {
-			if d, err := l.TakeN(t.Context(), "other", 1); err == nil || d.OK {
+			if d, err := l.Take(t.Context(), "other", 1); err == nil || d.OK {
 				t.Errorf("%s %+v %v", name, d, err)
 			}
 		}
-		d, err := l.TakeN(t.Context(), "k", 1)
+		d, err := l.Take(t.Context(), "k", 1)
 		if err != nil || !d.OK {
 			t.Errorf("%s after refusals for another key: %+v %v", name, d, err)
 		}
@@ -311,13 +311,13 @@ func TestClaimOperationAndCachedDenial(t *testing.T) {
 		s.setTime(epoch)
 		for name, l := range kinds(s, redislimit.Options{Timeout: patience, CacheDenials: 10}) {
 			ctx := redislimit.WithOperation(t.Context(), "op")
-			if d, err := l.TakeN(ctx, "k", 60); err != nil || !d.OK {
+			if d, err := l.Take(ctx, "k", 60); err != nil || !d.OK {
 				t.Fatal(d, err)
 			}
 			if d := take(t, l, "k", 60); d.OK {
 				t.Fatal(d)
 			}
-			if d, err := l.TakeN(ctx, "k", 60); err != nil || !d.OK {
+			if d, err := l.Take(ctx, "k", 60); err != nil || !d.OK {
 				t.Errorf("%s: %+v %v", name, d, err)
 			}
 		}

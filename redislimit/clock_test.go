@@ -25,7 +25,7 @@ func kinds(s standing, o redislimit.Options) map[string]redislimit.Limiter {
 
 func take(t testing.TB, l redislimit.Limiter, key string, n int) limit.Decision {
 	t.Helper()
-	d, err := l.TakeN(t.Context(), key, n)
+	d, err := l.Take(t.Context(), key, n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestCluster(t *testing.T) {
 	cluster.FailoverByKill("{acme}")
 	for i, l := range all {
 		redistest.Eventually(t, "an answer after the failover", func() bool {
-			d, err := l.TakeN(t.Context(), fmt.Sprintf("{acme}%d", i), 0)
+			d, err := l.Take(t.Context(), fmt.Sprintf("{acme}%d", i), 0)
 			return err == nil && d.Remaining == 95
 		})
 	}

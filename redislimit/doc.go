@@ -17,7 +17,7 @@
 // within burst / rate, the others within a window, two for a SlidingCounter. If it leaps forward,
 // what it leaps over is forgotten.
 //
-// A TakeN whose reply was lost is sent again by the client, and charges once: the server keeps the
+// A Take whose reply was lost is sent again by the client, and charges once: the server keeps the
 // answer of each charge for ten seconds. WithOperation does the same for retries of the caller. A
 // client that sends nothing twice (MaxRetries: -1) makes a decision cheaper: nothing is kept then,
 // but for WithOperation.

@@ -37,7 +37,7 @@ func ExampleNewFixedWindow() {
 		log.Fatal(err)
 	}
 	for range 4 {
-		d, err := logins.TakeN(context.Background(), "203.0.113.7", 1)
+		d, err := logins.Take(context.Background(), "203.0.113.7", 1)
 		fmt.Println(d.OK, d.Remaining, d.RetryAfter, err)
 	}
 	// Output:
@@ -54,9 +54,9 @@ func ExampleNewSlidingCounter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	l.TakeN(context.Background(), "acme", 100)
+	l.Take(context.Background(), "acme", 100)
 	setTime(noon.Add(75 * time.Second)) // three quarters of the 100 count
-	d, _ := l.TakeN(context.Background(), "acme", 30)
+	d, _ := l.Take(context.Background(), "acme", 30)
 	fmt.Println(d.OK, d.Remaining, d.RetryAfter)
 	// Output: false 25 2.400001s
 }
@@ -70,7 +70,7 @@ func ExampleNewSlidingLog() {
 	}
 	for _, at := range []time.Duration{0, 10 * time.Second, 59 * time.Second, time.Minute} {
 		setTime(noon.Add(at))
-		d, _ := l.TakeN(context.Background(), "acme", 1)
+		d, _ := l.Take(context.Background(), "acme", 1)
 		fmt.Println(at, d.OK, d.RetryAfter)
 	}
 	// Output:
@@ -94,7 +94,7 @@ func ExampleNewTokenBucket() {
 		log.Fatal(err)
 	}
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		d, err := l.TakeN(r.Context(), r.Header.Get("X-Tenant"), 1)
+		d, err := l.Take(r.Context(), r.Header.Get("X-Tenant"), 1)
 		switch {
 		case err != nil:
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
@@ -104,9 +104,9 @@ func ExampleNewTokenBucket() {
 		}
 	}
 	_ = handler
-	d, err := l.TakeN(context.Background(), "acme", 20)
+	d, err := l.Take(context.Background(), "acme", 20)
 	fmt.Println(d.OK, d.Remaining, d.ResetAfter, err)
-	d, err = l.TakeN(context.Background(), "acme", 1)
+	d, err = l.Take(context.Background(), "acme", 1)
 	fmt.Println(d.OK, d.RetryAfter, err)
 	// Output:
 	// true 0 2s <nil>
@@ -159,7 +159,7 @@ func ExampleWithOperation() {
 	}
 	ctx := redislimit.WithOperation(context.Background(), "order-4711")
 	for range 3 {
-		d, err := l.TakeN(ctx, "acme", 4)
+		d, err := l.Take(ctx, "acme", 4)
 		fmt.Println(d.OK, d.Remaining, err)
 	}
 	// Output:

@@ -56,7 +56,7 @@ func TestServerIsKilled(t *testing.T) {
 		g := must(redislimit.NewGroup(s.client, o))
 		for kind, l := range all {
 			redistest.Eventually(t, "the server answers", func() bool {
-				d, err := l.TakeN(t.Context(), kind, 100)
+				d, err := l.Take(t.Context(), kind, 100)
 				return err == nil && d.OK
 			})
 		}
@@ -64,7 +64,7 @@ func TestServerIsKilled(t *testing.T) {
 		for kind, l := range all {
 			passed := 0
 			for range 200 {
-				d, err := l.TakeN(t.Context(), kind, 1)
+				d, err := l.Take(t.Context(), kind, 1)
 				if errors.Is(err, redislimit.ErrUnavailable) != tt.closed || err != nil && d != (limit.Decision{}) {
 					t.Fatalf("%s, %s: %+v, %v", tt.name, kind, d, err)
 				}
@@ -77,10 +77,10 @@ func TestServerIsKilled(t *testing.T) {
 			if slack := map[bool]int{true: 1}[kind == "token bucket"]; passed < tt.passed || passed > tt.passed+slack {
 				t.Errorf("%s, %s: %d of 200 pass, want %d", tt.name, kind, passed, tt.passed)
 			}
-			if d, err := l.TakeN(t.Context(), kind, 101); err == nil && !d.Never {
+			if d, err := l.Take(t.Context(), kind, 101); err == nil && !d.Never {
 				t.Errorf("%s, %s: more than the limit: %+v", tt.name, kind, d)
 			}
-			if d, err := l.TakeN(t.Context(), "other", 50); tt.failure == redislimit.Local(0.1) && (err != nil || d.OK || d.Never || d.RetryAfter <= 0) {
+			if d, err := l.Take(t.Context(), "other", 50); tt.failure == redislimit.Local(0.1) && (err != nil || d.OK || d.Never || d.RetryAfter <= 0) {
 				t.Errorf("%s, %s: more than the share: %+v, %v", tt.name, kind, d, err)
 			}
 		}
@@ -136,14 +136,14 @@ func TestCallerGivesUp(t *testing.T) {
 	l := kinds(s, redislimit.Options{OnFailure: redislimit.FailOpen, OnError: errs.add})["token bucket"]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if d, err := l.TakeN(ctx, "k", 1); !errors.Is(err, context.Canceled) || d.OK {
+	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.Canceled) || d.OK {
 		t.Errorf("cancelled: %+v, %v", d, err)
 	}
 	server.Pause()
 	defer server.Resume()
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if d, err := l.TakeN(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || d.OK {
+	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || d.OK {
 		t.Errorf("past its deadline: %+v, %v", d, err)
 	}
 	if errs.len() != 0 {
@@ -202,7 +202,7 @@ func TestForeignValues(t *testing.T) {
 				if err := write(); err != nil {
 					t.Fatal(err)
 				}
-				if d, err := l.TakeN(t.Context(), kind, 1); !errors.Is(err, redislimit.ErrUnavailable) || d.OK {
+				if d, err := l.Take(t.Context(), kind, 1); !errors.Is(err, redislimit.ErrUnavailable) || d.OK {
 					t.Errorf("%s: %+v, %v", kind, d, err)
 				}
 			}

@@ -33,9 +33,9 @@ func NewFixedWindow(client redis.UniversalClient, units int, length time.Duratio
 	return &FixedWindow{newLimiter(client, fixedWindow{w}, o)}, nil
 }
 
-// TakeN charges n units to a key if all of them may pass. See Limiter for its errors.
-func (f *FixedWindow) TakeN(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return f.limiter.takeN(ctx, key, n)
+// Take charges n units to a key if all of them may pass. See Limiter for its errors.
+func (f *FixedWindow) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
+	return f.limiter.take(ctx, key, n)
 }
 
 func (f *FixedWindow) core() *limiter {

@@ -71,7 +71,7 @@ type part struct {
 // are not OK are those of the charges that stand in the way; the others are not charged either.
 // The slice stays as it is.
 //
-// Its errors are those of TakeN, with the OnFailure of the Group. With FailOpen and Local there is
+// Its errors are those of Take, with the OnFailure of the Group. With FailOpen and Local there is
 // no id if Redis fails; with Local each limiter decides by the share of the Group, apart from its
 // own.
 func (g *Group) TakeAll(ctx context.Context, charges ...Charge) (id string, ds []limit.Decision, err error) {
@@ -226,7 +226,7 @@ func (g *Group) without(parts []part, now time.Time) (ds []limit.Decision, err e
 // all of actual, the rest was used as taken. The first Commit or Release of an id ends it; later
 // calls, and those of the empty id, do nothing. It is safe to repeat a call that failed.
 //
-// It returns ErrNotHeld if the server knows nothing of the id, and otherwise the errors of TakeN,
+// It returns ErrNotHeld if the server knows nothing of the id, and otherwise the errors of Take,
 // with FailClosed.
 func (g *Group) Commit(ctx context.Context, id string, actual ...int) error {
 	if err := g.settle(ctx, id, func(i, n int) int {

@@ -93,7 +93,7 @@ func TestInvalidCalls(t *testing.T) {
 			{"k", 1, "", `take: invalid parameter: operation is "", want 1 to 200 bytes without braces and line breaks`},
 			{"k", 1, "{x}", `take: invalid parameter: operation is "{x}", want 1 to 200 bytes without braces and line breaks`},
 		} {
-			d, err := l.TakeN(redislimit.WithOperation(t.Context(), tt.op), tt.key, tt.n)
+			d, err := l.Take(redislimit.WithOperation(t.Context(), tt.op), tt.key, tt.n)
 			if err == nil || err.Error() != tt.want || !errors.Is(err, limit.ErrInvalid) || d != (limit.Decision{}) {
 				t.Errorf("got  %+v, %v\nwant %s", d, err, tt.want)
 			}

@@ -14,7 +14,7 @@ import (
 // Limiter is what the types of this package have in common. Its methods are safe for concurrent
 // use.
 type Limiter interface {
-	// TakeN charges n units to a key if all of them may pass. With n = 0 it charges nothing and
+	// Take charges n units to a key if all of them may pass. With n = 0 it charges nothing and
 	// reports the state. A number above what can ever pass at once is refused with Never.
 	//
 	// Its error matches limit.ErrInvalid for an empty key or a negative n, is ctx.Err() if ctx ends
@@ -22,7 +22,7 @@ type Limiter interface {
 	// the limiter has FailClosed. With FailOpen and Local a failure of Redis is no error, and the
 	// decision is as these say. With an error the Decision is a refusal, but the units may have
 	// been charged: repeat the call with the same WithOperation to learn it.
-	TakeN(ctx context.Context, key string, n int) (limit.Decision, error)
+	Take(ctx context.Context, key string, n int) (limit.Decision, error)
 
 	core() *limiter
 }
@@ -76,7 +76,7 @@ func newLimiter(client redis.UniversalClient, a algorithm, o Options) *limiter {
 // so no two pairs of a key and a limiter have one state.
 func (l *limiter) state(key string) string { return "{" + key + l.suffix }
 
-func (l *limiter) takeN(ctx context.Context, key string, n int) (limit.Decision, error) {
+func (l *limiter) take(ctx context.Context, key string, n int) (limit.Decision, error) {
 	if err := checkTake(key, n); err != nil {
 		return limit.Decision{}, fmt.Errorf("take: %w", err)
 	}

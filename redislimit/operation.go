@@ -13,7 +13,7 @@ import (
 
 type operationKey struct{}
 
-// WithOperation names the operation that a call with the context is. TakeN of one limiter and one
+// WithOperation names the operation that a call with the context is. Take of one limiter and one
 // key, and Group.TakeAll of one first key, charge once for each operation: a repeat within ten
 // seconds, or within Options.HoldTTL for TakeAll, gets the answer of the first that was admitted,
 // whatever it asks for. So a caller that got an error can repeat the call. id must be unique, at

@@ -80,7 +80,7 @@ func TestDecidesAsPackageLimit(t *testing.T) {
 					now = now.Add(stride(r, last)).Truncate(time.Microsecond)
 					s.setTime(now)
 					n := units(r, p.most, last)
-					got, err := p.remote.TakeN(t.Context(), key, n)
+					got, err := p.remote.Take(t.Context(), key, n)
 					want := p.oracle.TakeAt(now, n)
 					exact := want.RetryAfter
 					want.RetryAfter, want.ResetAfter = up(want.RetryAfter), up(want.ResetAfter)

@@ -23,26 +23,26 @@ func TestOperationCountsOnce(t *testing.T) {
 		s.setTime(epoch)
 		for kind, l := range kinds(s, redislimit.Options{}) {
 			ctx := redislimit.WithOperation(t.Context(), "order 17")
-			first, err := l.TakeN(ctx, kind, 60)
+			first, err := l.Take(ctx, kind, 60)
 			if err != nil || !first.OK || first.Remaining != 40 {
 				t.Fatalf("%s: first: %+v, %v", kind, first, err)
 			}
 			take(t, l, kind, 10)
-			if again, err := l.TakeN(ctx, kind, 60); err != nil || again != first {
+			if again, err := l.Take(ctx, kind, 60); err != nil || again != first {
 				t.Errorf("%s: again: %+v, %v, want %+v", kind, again, err, first)
 			}
-			if other, err := l.TakeN(ctx, kind+" other", 60); err != nil || !other.OK || other.Remaining != 40 {
+			if other, err := l.Take(ctx, kind+" other", 60); err != nil || !other.OK || other.Remaining != 40 {
 				t.Errorf("%s: another key: %+v, %v", kind, other, err)
 			}
 			if d := take(t, l, kind, 0); d.Remaining != 30 {
 				t.Errorf("%s: %d remain, want 30", kind, d.Remaining)
 			}
 			late := redislimit.WithOperation(t.Context(), "order 18")
-			if d, err := l.TakeN(late, kind, 100); err != nil || d.OK {
+			if d, err := l.Take(late, kind, 100); err != nil || d.OK {
 				t.Errorf("%s: refused: %+v, %v", kind, d, err)
 			}
 			s.setTime(epoch.Add(5 * time.Minute))
-			if d, err := l.TakeN(late, kind, 100); err != nil || !d.OK {
+			if d, err := l.Take(late, kind, 100); err != nil || !d.OK {
 				t.Errorf("%s: a refused operation later: %+v, %v", kind, d, err)
 			}
 			s.setTime(epoch)
@@ -76,7 +76,7 @@ func TestLostRepliesChargeOnce(t *testing.T) {
 				for i := range 25 {
 					ctx := redislimit.WithOperation(t.Context(), fmt.Sprint(worker, "/", i))
 					for attempt := range 100 { // the client gives up, too, now and then
-						if d, err := l.TakeN(ctx, "k", 1); err == nil && d.OK {
+						if d, err := l.Take(ctx, "k", 1); err == nil && d.OK {
 							admitted.Add(1)
 							break
 						} else if !errors.Is(err, redislimit.ErrUnavailable) || attempt == 99 {
@@ -92,7 +92,7 @@ func TestLostRepliesChargeOnce(t *testing.T) {
 		var d limit.Decision
 		redistest.Eventually(t, "the server is asked", func() (ok bool) {
 			var err error
-			d, err = l.TakeN(t.Context(), "k", 0)
+			d, err = l.Take(t.Context(), "k", 0)
 			return err == nil
 		})
 		if d.Remaining != 1_000_000-200 || admitted.Load() != 200 {
@@ -118,7 +118,7 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 		for range 16 {
 			all.Go(func() {
 				for range 20 {
-					if d, err := l.TakeN(t.Context(), kind, 1); err != nil {
+					if d, err := l.Take(t.Context(), kind, 1); err != nil {
 						t.Error(err)
 					} else if d.OK {
 						passed.Add(1)

@@ -37,9 +37,9 @@ func NewSlidingCounter(client redis.UniversalClient, units int, length time.Dura
 	return &SlidingCounter{newLimiter(client, slidingCounter{w}, o)}, nil
 }
 
-// TakeN charges n units to a key if all of them may pass. See Limiter for its errors.
-func (s *SlidingCounter) TakeN(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return s.limiter.takeN(ctx, key, n)
+// Take charges n units to a key if all of them may pass. See Limiter for its errors.
+func (s *SlidingCounter) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
+	return s.limiter.take(ctx, key, n)
 }
 
 func (s *SlidingCounter) core() *limiter {

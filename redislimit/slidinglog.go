@@ -41,9 +41,9 @@ func NewSlidingLog(client redis.UniversalClient, units int, length time.Duration
 	return &SlidingLog{newLimiter(client, slidingLog{w, grain}, o)}, nil
 }
 
-// TakeN charges n units to a key if all of them may pass. See Limiter for its errors.
-func (s *SlidingLog) TakeN(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return s.limiter.takeN(ctx, key, n)
+// Take charges n units to a key if all of them may pass. See Limiter for its errors.
+func (s *SlidingLog) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
+	return s.limiter.take(ctx, key, n)
 }
 
 func (s *SlidingLog) core() *limiter {

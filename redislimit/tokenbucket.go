@@ -34,9 +34,9 @@ func NewTokenBucket(client redis.UniversalClient, rate limit.Rate, burst int, o 
 	return &TokenBucket{newLimiter(client, b, o)}, nil
 }
 
-// TakeN charges n units to a key if all of them may pass. See Limiter for its errors.
-func (t *TokenBucket) TakeN(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return t.limiter.takeN(ctx, key, n)
+// Take charges n units to a key if all of them may pass. See Limiter for its errors.
+func (t *TokenBucket) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
+	return t.limiter.take(ctx, key, n)
 }
 
 func (t *TokenBucket) core() *limiter {

@@ -77,7 +77,7 @@ func TestChargeAtOpenAI(t *testing.T) {
 			t.Errorf("%d: %d %s", test.status, w.Code, w.Body)
 		}
 		limit := keyed.Request{Namespace: "tokens", Key: "one", Limit: 100_000, Window: 60e9}
-		left, err := g.tenants.TakeMany(t.Context(), limit)
+		left, err := g.tenants.TakeAll(t.Context(), limit)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func BenchmarkKeyed(b *testing.B) {
 			lim, requests := tenants(b, n, 1<<40)
 			other := requests[0]
 			other.Namespace, other.Cost = "tokens", 1000
-			compare(b, round(requests, func(r *perkey.Request) { lim.TakeMany(ctx, *r, other) }))
+			compare(b, round(requests, func(r *perkey.Request) { lim.TakeAll(ctx, *r, other) }))
 		})
 	}
 }

@@ -93,7 +93,7 @@ func (h *counted) take(i int, cost int64) {
 }
 
 func (h *counted) takeBoth(first int, cost int64) {
-	ds, err := h.lim.TakeMany(context.Background(), h.request(first, cost), h.request(1-first, 1), h.request(first, 1))
+	ds, err := h.lim.TakeAll(context.Background(), h.request(first, cost), h.request(1-first, 1), h.request(first, 1))
 	if err != nil || len(ds) != 3 {
 		h.t.Errorf("%d decisions, %v", len(ds), err)
 		return
@@ -200,7 +200,7 @@ func rollOnce(t *testing.T, lim *keyed.Limiter, now time.Time, r keyed.Request, 
 	case 0:
 		one := r
 		one.Cost = 1
-		ds, err := lim.TakeManyAt(ctx, now, one, r)
+		ds, err := lim.TakeAllAt(ctx, now, one, r)
 		if err != nil {
 			t.Error(err)
 		} else if ds[0].OK && ds[1].OK {

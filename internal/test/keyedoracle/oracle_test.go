@@ -199,7 +199,7 @@ func (s *session) batch() {
 	}
 	before := append([]keyed.Request(nil), requests...)
 	want, passed := s.model.takeMany(now, requests)
-	got, err := s.lim.TakeManyAt(context.Background(), now, requests...)
+	got, err := s.lim.TakeAllAt(context.Background(), now, requests...)
 	s.say("take many %v: %v %v", requests, got, err)
 	switch {
 	case err != nil || len(got) != len(requests):
@@ -299,7 +299,7 @@ func TestBadInput(t *testing.T) {
 		c.change(&bad)
 		ctx, now := context.Background(), time.Now()
 		_, err := lim.TakeAt(ctx, now, bad)
-		_, many := lim.TakeManyAt(ctx, now, good, bad)
+		_, many := lim.TakeAllAt(ctx, now, good, bad)
 		h, _, held := lim.HoldAt(ctx, now, bad)
 		h.Commit(5)
 		for _, err := range []error{err, many, held} {

@@ -247,7 +247,7 @@ func (o *observer) takeMany(node int) {
 		requests[1] = o.request()
 	}
 	views := []view{o.before(node, requests[0]), o.before(node, requests[1])}
-	ds, err := o.limiters[node].TakeMany(context.Background(), requests...)
+	ds, err := o.limiters[node].TakeAll(context.Background(), requests...)
 	if err != nil || len(ds) != 2 {
 		o.t.Errorf("%d decisions, %v", len(ds), err)
 		return

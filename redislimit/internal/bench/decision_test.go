@@ -69,7 +69,7 @@ func bare(ctx context.Context, client *redis.Client) subject {
 
 func takes(ctx context.Context, name string, l redislimit.Limiter, want bool) subject {
 	return subject{name: name, ask: func() error {
-		d, err := l.TakeN(ctx, "k", 1)
+		d, err := l.Take(ctx, "k", 1)
 		if err == nil && d.OK != want {
 			return fmt.Errorf("%+v", d)
 		}
@@ -114,7 +114,7 @@ func BenchmarkDeny(b *testing.B) {
 	}
 	for _, l := range all {
 		for range 1000 {
-			if _, err := l.TakeN(ctx, "k", 1); err != nil {
+			if _, err := l.Take(ctx, "k", 1); err != nil {
 				b.Fatal(err)
 			}
 		}
