@@ -130,11 +130,14 @@ func (h *handler) take(d *Decision) {
 	}
 }
 
-// cost returns the units that a request takes of a limit before it is served.
+// cost returns the Cost of a limit for a request, before that is served.
 func (h *handler) cost(r *http.Request, l keyed.Request) int64 {
 	switch {
 	case h.Cost != nil:
-		return max(h.Cost(r, l), 0)
+		if units := h.Cost(r, l); units > 0 {
+			return units
+		}
+		return keyed.Free
 	case l.Cost == 0:
 		return 1
 	}

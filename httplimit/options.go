@@ -30,8 +30,8 @@ type Options struct {
 	Limits func(key string) []keyed.Request
 
 	// Cost returns the units that a request takes of a limit; for a limit in Settle, an estimate.
-	// The limit has its Key and its own Cost. Negative counts as 0. Cost must not read the
-	// request's body. Nil means the Cost of the limit itself, and 1 if that is 0.
+	// The limit has its Key and its own Cost. 0 or less charges nothing. Cost must not read the
+	// request's body. Nil means the Cost of the limit itself, which is 1 if it is 0.
 	Cost func(r *http.Request, limit keyed.Request) (units int64)
 
 	// Settle has the limits, by Namespace, whose cost is known only when the response has ended,
@@ -98,8 +98,8 @@ type Decision struct {
 	// has it in seconds, rounded up: the longest of all limits that refuse. It is 1 s if only the
 	// end of other requests helps. It is 0 if OK, and if waiting does not help.
 	RetryAfter time.Duration
-	// Limits are the limits that were asked, with their Key and their Cost. They and Decisions are
-	// empty for NoKey and OverInFlight.
+	// Limits are the limits that were asked, with their Key and their Cost, which is keyed.Free if
+	// they are charged nothing. They and Decisions are empty for NoKey and OverInFlight.
 	Limits []keyed.Request
 	// Decisions has the decision of each of Limits. It is empty for Failed.
 	Decisions []limit.Decision

@@ -24,7 +24,7 @@ func Tokens(r Response) (units int64, known bool) {
 type Response struct {
 	// Request is the request. Its body has been read or closed.
 	Request *http.Request
-	// Limit is the limit to settle. Its Cost is the estimate that was held.
+	// Limit is the limit to settle. Its Cost is the estimate that was held, or keyed.Free.
 	Limit keyed.Request
 	// Status is the status that was sent; 0 if the next handler panicked before it sent one.
 	Status int

@@ -79,12 +79,27 @@ func ExampleLimiter_Hold() {
 
 	hold.Commit(1200)
 
-	r.Cost = 0 // peeks
-	d, _ = lim.Take(context.Background(), r)
+	d, _ = lim.Peek(context.Background(), r)
 	fmt.Println("remaining", d.Remaining)
 	// Output:
 	// held, remaining 5000
 	// remaining 6800
+}
+
+// A page shows what is left of a quota, and uses nothing of it.
+func ExampleLimiter_Peek() {
+	ctx := context.Background()
+	lim, _ := keyed.New(keyed.Options{})
+	r := keyed.Request{Namespace: "requests", Key: "tenant-42", Limit: 100, Window: 24 * time.Hour}
+	lim.Take(ctx, r)
+	for range 3 {
+		d, err := lim.Peek(ctx, r)
+		fmt.Println(d.OK, d.Remaining, err)
+	}
+	// Output:
+	// true 99 <nil>
+	// true 99 <nil>
+	// true 99 <nil>
 }
 
 func ExampleLimiter_HoldAll() {

@@ -395,7 +395,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 		r := costing(requests[random.IntN(len(requests))], random.Int64N(10))
 		d := takeNow(t, limiters[i], r)
 		if d.OK {
-			charged[cellOf(r)] += r.Cost
+			charged[cellOf(r)] += max(r.Cost, 0)
 		}
 		now := int(r.Limit) - d.Remaining
 		if now < used[i][cellOf(r)] {

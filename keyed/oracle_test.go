@@ -123,9 +123,20 @@ func (r *run) request() keyed.Request {
 		Window:    windows[r.rng.IntN(len(windows))],
 	}
 	q.Limit = limits[r.rng.IntN(len(limits))]
-	q.Cost = []int64{0, 1, 1, 2, q.Limit / 2, q.Limit, r.rng.Int64N(q.Limit)}[r.rng.IntN(7)]
+	q.Cost = []int64{keyed.Free, 0, 1, 2, q.Limit / 2, q.Limit, r.rng.Int64N(q.Limit)}[r.rng.IntN(7)]
 	if q.Limit < 1<<62 && r.rng.IntN(50) == 0 {
 		q.Cost = q.Limit + 1
+	}
+	return q
+}
+
+// resolved returns a request with the units that it asks for as its Cost.
+func resolved(q keyed.Request) keyed.Request {
+	switch q.Cost {
+	case 0:
+		q.Cost = 1
+	case keyed.Free:
+		q.Cost = 0
 	}
 	return q
 }
@@ -184,10 +195,13 @@ func (r *run) step() {
 	switch n := r.rng.IntN(10); {
 	case n < 5:
 		q := r.request()
+		peek, _ := r.lim.PeekAt(background, now, q)
 		d, err := r.lim.TakeAt(background, now, q)
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		q = resolved(q)
+		r.check(q, 0, peek, false)
 		r.check(q, 0, d, d.OK)
 		if d.OK {
 			r.model.charge(name(q), r.nanos, q.Cost)
@@ -198,6 +212,7 @@ func (r *run) step() {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		q = resolved(q)
 		r.check(q, 0, d, d.OK)
 		if d.OK {
 			r.model.hold(name(q), r.nanos, q.Cost)
@@ -225,6 +240,7 @@ func (r *run) batch(now time.Time) {
 	}
 	before := map[counter]int64{}
 	for k, q := range requests {
+		q = resolved(q)
 		b := before[name(q)]
 		if b > 1<<61 || q.Cost > 1<<61 {
 			break // the sums of the check would not fit
@@ -234,7 +250,7 @@ func (r *run) batch(now time.Time) {
 	}
 	if passed {
 		for _, q := range requests {
-			r.model.charge(name(q), r.nanos, q.Cost)
+			r.model.charge(name(q), r.nanos, resolved(q).Cost)
 		}
 	}
 }

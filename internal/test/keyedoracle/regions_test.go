@@ -319,7 +319,7 @@ func TestRegionBeginsAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		east = begin("east")
-		r.Cost = 0
+		r.Cost = keyed.Free
 		take(t, east, time.Now(), r) // it follows a counter from its first request on
 		time.Sleep(2 * interval)
 		r.Cost = 5
