@@ -12,7 +12,8 @@ type purpose uint8
 const (
 	charging purpose = iota
 	holding
-	joining // nothing: it pins the counter, for a batch
+	joining   // nothing: it pins the counter, for a batch
+	resetting // nothing: it makes a counter where one may have been evicted
 )
 
 // evictions bounds how often a request makes room that others take.
@@ -41,7 +42,10 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		return e, limit.Decision{}, locked
 	}
 	d, unknown := s.unknownLocked(now, r)
-	if unknown && l.refuse {
+	if p == resetting && !unknown {
+		return nil, limit.Decision{OK: true}, decided
+	}
+	if unknown && l.refuse && p != resetting {
 		if p == holding {
 			d = withoutEntry(d)
 		}

@@ -102,6 +102,25 @@ func ExampleLimiter_Peek() {
 	// true 99 <nil>
 }
 
+// An operator gives a tenant its quota of the day once more.
+func ExampleLimiter_Reset() {
+	ctx := context.Background()
+	lim, _ := keyed.New(keyed.Options{})
+	r := keyed.Request{Namespace: "requests", Key: "tenant-42", Limit: 2, Window: 24 * time.Hour, Cost: 2}
+	for range 2 {
+		d, err := lim.Take(ctx, r)
+		fmt.Println(d.OK, err)
+	}
+	fmt.Println(lim.Reset(r.Namespace, r.Key, r.Window))
+	d, err := lim.Take(ctx, r)
+	fmt.Println(d.OK, err)
+	// Output:
+	// true <nil>
+	// false <nil>
+	// <nil>
+	// true <nil>
+}
+
 func ExampleLimiter_HoldAll() {
 	lim, _ := keyed.New(keyed.Options{})
 	holds, ds, err := lim.HoldAll(context.Background(),

@@ -24,6 +24,9 @@ var (
 
 	// ErrClosed is returned for requests after Close.
 	ErrClosed = errors.New("limiter is closed")
+
+	// ErrFull tells that there is no room for a counter.
+	ErrFull = errors.New("more counters than MaxKeys")
 )
 
 // Options configure a Limiter. The zero Options are those of a process alone.

@@ -94,6 +94,14 @@ func (m *model) hold(c counter, nanos, units int64) {
 	m.held[c].Add(m.held[c], big.NewInt(units))
 }
 
+// reset forgets what was charged. Of a counter that nobody knows it leaves no trace.
+func (m *model) reset(c counter, nanos int64) {
+	if _, ok := m.latest[c]; ok {
+		m.latest[c] = nanos / int64(c.window)
+	}
+	delete(m.charges, c)
+}
+
 // run is one random history of a Limiter and a model.
 type run struct {
 	t     *testing.T
@@ -220,6 +228,12 @@ func (r *run) step() {
 		}
 	case n < 8:
 		r.batch(now)
+	case n < 9 && r.rng.IntN(4) == 0:
+		q := r.request()
+		if err := r.lim.ResetAt(now, q.Namespace, q.Key, q.Window); err != nil {
+			r.t.Fatal(err)
+		}
+		r.model.reset(name(q), r.nanos)
 	case len(r.holds) > 0:
 		r.endHold(now)
 	}

@@ -248,6 +248,15 @@ func (m *model) hold(now time.Time, r keyed.Request) limit.Decision {
 	return d
 }
 
+// reset is Reset.
+func (m *model) reset(now time.Time, r keyed.Request) {
+	c := m.counter(r)
+	clear(c.cells)
+	if c.floor != nil {
+		c.reach(nanos(now))
+	}
+}
+
 // end is Commit of cost, and with cost 0 also Release.
 func (m *model) end(now time.Time, r keyed.Request, cost int64) {
 	c := m.counter(r)

@@ -106,6 +106,8 @@ func (s *session) step() {
 		s.batch()
 	case n < 17:
 		s.holdSome()
+	case n == 17 && s.random.IntN(3) == 0:
+		s.reset()
 	default:
 		s.endSome()
 	}
@@ -214,6 +216,17 @@ func (s *session) batch() {
 		peek, err := s.lim.PeekAt(context.Background(), now, r)
 		s.compare("peek after a batch", now, r, peek, s.model.decide(now, r), err)
 	}
+}
+
+// reset begins a counter anew, and looks at it: its holds are all that is left.
+func (s *session) reset() {
+	r := s.request()
+	now := s.now(r)
+	err := s.lim.ResetAt(now, r.Namespace, r.Key, r.Window)
+	s.say("reset %s: %v", describeRequest(r), err)
+	s.model.reset(now, r)
+	got, peeked := s.lim.PeekAt(context.Background(), now, r)
+	s.compare("peek after a reset", now, r, got, s.model.decide(now, r), errors.Join(err, peeked))
 }
 
 func (s *session) holdSome() {
