@@ -111,7 +111,7 @@ func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *insta
 		l.remote.ask(ctx, i.nanos, e)
 	}
 	if d, unknown := s.unread(e, now, r); unknown && (!d.OK || p == charging) {
-		return d, decided
+		return l.counted(d), decided
 	}
 	d, o = e.admit(i, r, p)
 	switch {

@@ -173,7 +173,7 @@ func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
 		return e.peek(&m.instant, r.Limit, r.Cost)
 	}
 	if d, unknown := s.unknownLocked(now, &r); unknown && l.refuse {
-		return d
+		return l.counted(d)
 	}
 	i := s.instantLocked(now, r.Window)
 	return i.decideFirst(now, &r, joining)
@@ -262,7 +262,7 @@ func (b *batch) ask(ctx context.Context) bool {
 			continue
 		}
 		if d, unknown := m.shard.unread(m.entry, b.now, &m.request); unknown {
-			b.decisions[k] = d
+			b.decisions[k] = b.limiter.counted(d)
 		}
 	}
 	return b.passes()

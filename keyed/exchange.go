@@ -3,6 +3,7 @@ package keyed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -207,7 +208,7 @@ func (r *remote) pull(ctx context.Context) error {
 		}
 	}
 	if full {
-		return errors.New("more counters than MaxKeys: rows are not kept")
+		return fmt.Errorf("%w: rows are not kept", ErrFull)
 	}
 	return nil
 }
