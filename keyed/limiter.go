@@ -41,7 +41,9 @@ type Options struct {
 	// RefuseEvicted refuses, also with an Origin, keys that are not resident for as long as a
 	// counter evicted from their shard would count. Without an Origin that is always so.
 	RefuseEvicted bool
-	// Exchange carries the counts of other regions. Nil: there are none.
+	// Exchange carries the counts of other regions. Nil: there are none. The first exchange
+	// begins with New, in a goroutine that Close ends. Requests that come before it has ended
+	// do not see other regions.
 	Exchange Exchange
 	// Region names this region. It is required with Exchange.
 	Region string
@@ -131,6 +133,9 @@ func New(options Options) (*Limiter, error) {
 	l.errors.report = options.OnError
 	if options.Origin != nil || options.Exchange != nil {
 		l.remote = newRemote(l, options)
+	}
+	if options.Exchange != nil {
+		l.remote.startExchange()
 	}
 	return l, nil
 }

@@ -127,7 +127,6 @@ func TestPeekSeesRegions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		exchange := keyedtest.NewExchange()
 		eu, us := region(t, "eu", exchange), region(t, "us", exchange)
-		takeNow(t, us, perMinute("other", 10)) // starts the exchange
 		takeNow(t, eu, costing(perMinute("a", 10), 7))
 		time.Sleep(3 * time.Second)
 		if d := peekNow(t, us, costing(perMinute("a", 10), 4)); d.OK || d.Remaining != 3 {

@@ -107,7 +107,6 @@ func (r *remote) attach(e *entry) {
 	if r.exchange == nil {
 		return
 	}
-	r.startExchange()
 	if !r.regions.knows(e.ledger.counter) {
 		return
 	}
