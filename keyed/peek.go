@@ -18,7 +18,8 @@ func (l *Limiter) Peek(ctx context.Context, r Request) (limit.Decision, error) {
 // are those of TakeAt.
 //
 // With an Origin it asks that where TakeAt would. The answer for a key without a counter is not
-// kept, so each peek at one asks.
+// kept, so each peek at one asks. With an Origin or an Exchange a counter moves to the cell of now,
+// as for a request.
 func (l *Limiter) PeekAt(ctx context.Context, now time.Time, r Request) (limit.Decision, error) {
 	if err := l.check("peek", &r); err != nil {
 		return limit.Decision{}, err
