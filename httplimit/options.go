@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 // Options configure a [Handler]. Key is required, and Limits or InFlight. The functions are called
 // from several goroutines at once, without locks held.
 type Options struct {
-	// Limiter counts. Nil means one of the Handler's own, for this process alone, with the
-	// defaults of keyed.Options. A Limiter with an Origin must be the caller's, who closes it
-	// after the server has stopped.
-	Limiter *keyed.Limiter
+	// Limiter counts: a *keyed.Limiter, or another one. With Settle it must be a [Holder]. Nil
+	// means a keyed.Limiter of the Handler's own, for this process alone, with the defaults of
+	// keyed.Options. One with an Origin must be the caller's, who closes it after the server has
+	// stopped.
+	Limiter Limiter
 
 	// Key returns whose request it is: a tenant, a user, an API key that was verified. Whatever a
 	// client can choose freely is no key. An empty key is refused with status 401, so that a
@@ -45,6 +47,10 @@ type Options struct {
 	// next handler returns or panics, also if it hijacked the connection. Nil means no limit for
 	// any key.
 	InFlight func(key string) int
+
+	// Slots counts for InFlight. Handlers of several routes share a limit if they have the same
+	// Slots. Nil means Slots of the Handler's own.
+	Slots *Slots
 
 	// Legacy also sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (seconds from
 	// now) of the limit that RateLimit lists first. The last one is left out where RateLimit has
@@ -123,7 +129,10 @@ func (d Decision) Never() bool {
 
 // validate panics if the options cannot work.
 func (o *Options) validate() {
+	_, holds := o.Limiter.(Holder)
 	switch {
+	case len(o.Settle) > 0 && !holds:
+		panic(fmt.Sprintf("httplimit: Options.Limiter is a %T, want a Holder, because of Options.Settle", o.Limiter))
 	case o.Key == nil:
 		panic("httplimit: Options.Key is nil")
 	case o.Limits == nil && o.InFlight == nil:

@@ -22,7 +22,12 @@ type hold struct {
 	units   int64
 	limit   int64 // of the request
 	ended   atomic.Bool
+	commit  func(units int64) // of another limiter, in place of all of these
 }
+
+// NewHold returns a Hold for limiters that are not of this package: commit gives back what is held
+// and charges units, 0 for Release. It is called once at most.
+func NewHold(commit func(units int64)) Hold { return Hold{&hold{commit: commit}} }
 
 // Commit is CommitAt at time.Now.
 func (h Hold) Commit(cost int64) { h.CommitAt(time.Now(), cost) }
@@ -39,6 +44,10 @@ func (h Hold) Release() { h.end(time.Time{}, 0) }
 func (h Hold) end(now time.Time, cost int64) {
 	s := h.state
 	if s == nil || s.ended.Swap(true) {
+		return
+	}
+	if s.commit != nil {
+		s.commit(cost)
 		return
 	}
 	e := s.entry
