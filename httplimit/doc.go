@@ -1,5 +1,6 @@
 // Package httplimit puts limits per tenant in front of an [http.Handler]: requests, tokens,
-// money and concurrency, by the counters of package keyed.
+// money and concurrency, by the counters of package keyed or another [Limiter]. [PerKey] is the
+// short form for one limit.
 //
 //	limited := httplimit.Handler(api, httplimit.Options{
 //		Key: func(r *http.Request) string { return tenantOf(r) },

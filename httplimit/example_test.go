@@ -107,8 +107,8 @@ func ExampleSettle() {
 	})
 	call(limited, "sk-1")
 
-	budget.Key, budget.Cost = "acme", 0
-	d, err := limiter.Take(context.Background(), budget) // a cost of 0 peeks
+	budget.Key = "acme"
+	d, err := limiter.Peek(context.Background(), budget)
 	fmt.Println(5_000_000-d.Remaining, err)
 	// Output:
 	// 6000 <nil>

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -15,14 +16,14 @@ func Handler(next http.Handler, options Options) http.Handler {
 	if next == nil {
 		panic("httplimit: next is nil")
 	}
+	if l, isKeyed := options.Limiter.(*keyed.Limiter); options.Limiter == nil || isKeyed && l == nil {
+		options.Limiter = newLimiter()
+	}
 	options.validate()
-	h := &handler{Options: options, next: next, slots: newSlots()}
-	if h.Limiter == nil {
-		own, err := keyed.New(keyed.Options{})
-		if err != nil {
-			panic("httplimit: " + err.Error())
-		}
-		h.Limiter = own
+	h := &handler{Options: options, next: next}
+	h.one, _ = h.Limiter.(taker)
+	if h.Slots == nil {
+		h.Slots = NewSlots()
 	}
 	if h.Refuse == nil {
 		h.Refuse = refuse
@@ -32,8 +33,8 @@ func Handler(next http.Handler, options Options) http.Handler {
 
 type handler struct {
 	Options
-	next  http.Handler
-	slots *slots
+	next http.Handler
+	one  taker // nil if the Limiter is none
 }
 
 // ServeHTTP decides about a request, and serves or refuses it.
@@ -42,7 +43,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	slot := h.takeSlot(&d)
 	defer func() {
 		if slot {
-			h.slots.give(d.Key)
+			h.Slots.give(d.Key)
 		}
 	}()
 	c := h.charge(&d)
@@ -51,7 +52,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.conclude(&d)
 	if slot && !d.OK {
-		h.slots.give(d.Key)
+		h.Slots.give(d.Key)
 		slot = false
 	}
 	if h.OnDecision != nil {
@@ -82,7 +83,7 @@ func (h *handler) takeSlot(d *Decision) bool {
 	if most <= 0 {
 		return false
 	}
-	taken, ok := h.slots.take(d.Key, most)
+	taken, ok := h.Slots.take(d.Key, most)
 	d.InFlight, d.MaxInFlight = taken, most
 	if !ok {
 		d.Reason = OverInFlight
@@ -120,21 +121,25 @@ func (h *handler) charge(d *Decision) *call {
 // take charges the limits of a request.
 func (h *handler) take(d *Decision) {
 	ctx := d.Request.Context()
-	if len(d.Limits) > 1 {
+	if h.one == nil || len(d.Limits) > 1 {
 		d.Decisions, d.Err = h.Limiter.TakeAll(ctx, d.Limits...)
+		d.count(len(d.Decisions))
 		return
 	}
-	one, err := h.Limiter.Take(ctx, d.Limits[0])
+	one, err := h.one.Take(ctx, d.Limits[0])
 	if d.Err = err; err == nil {
 		d.Decisions = []limit.Decision{one}
 	}
 }
 
-// cost returns the units that a request takes of a limit before it is served.
+// cost returns the Cost of a limit for a request, before that is served.
 func (h *handler) cost(r *http.Request, l keyed.Request) int64 {
 	switch {
 	case h.Cost != nil:
-		return max(h.Cost(r, l), 0)
+		if units := h.Cost(r, l); units > 0 {
+			return units
+		}
+		return keyed.Free
 	case l.Cost == 0:
 		return 1
 	}
@@ -151,7 +156,10 @@ func (h *handler) settles(l keyed.Request) bool {
 // it returns nil.
 func (h *handler) hold(d *Decision) *call {
 	var holds []keyed.Hold
-	holds, d.Decisions, d.Err = h.Limiter.HoldAll(d.Request.Context(), d.Limits...)
+	holds, d.Decisions, d.Err = h.Limiter.(Holder).HoldAll(d.Request.Context(), d.Limits...)
+	if d.count(len(d.Decisions)); d.Err == nil && fits(d.Decisions) {
+		d.count(len(holds))
+	}
 	if d.Err != nil || !fits(d.Decisions) {
 		return nil
 	}
@@ -165,6 +173,16 @@ func (h *handler) hold(d *Decision) *call {
 		}
 	}
 	return c
+}
+
+// count makes it an error if a Limiter has answered n of the limits: none of them passes then.
+func (d *Decision) count(n int) {
+	if d.Err == nil && n != len(d.Limits) {
+		d.Err = fmt.Errorf("decide: the limiter has answered %d of %d limits", n, len(d.Limits))
+	}
+	if d.Err != nil {
+		d.Decisions = nil
+	}
 }
 
 // fits reports whether all limits have room.

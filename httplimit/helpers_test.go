@@ -49,7 +49,7 @@ func get(h http.Handler, tenant string) *httptest.ResponseRecorder {
 // used returns what is charged and held of a limit.
 func used(t testing.TB, lim *keyed.Limiter, key string, l keyed.Request) int64 {
 	t.Helper()
-	l.Key, l.Cost = key, 0
+	l.Key, l.Cost = key, keyed.Free
 	ds, err := lim.TakeAll(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)

@@ -5,12 +5,13 @@ import (
 	"sync"
 )
 
-// slotShards is the number of locks that slots are spread over.
+// slotShards is the number of locks that Slots are spread over.
 const slotShards = 64
 
-// slots counts the requests of each key that are served. It keeps only keys that have some, so it
-// never has more entries than the server has open requests. It is safe for concurrent use.
-type slots struct {
+// Slots counts the requests of each key that are served, for Options.InFlight. Handlers with the
+// same Slots count together. It keeps only keys that have some, so it never has more entries than
+// the server has open requests. Make it with NewSlots. It is safe for concurrent use.
+type Slots struct {
 	seed   maphash.Seed
 	shards [slotShards]slotShard
 }
@@ -21,20 +22,21 @@ type slotShard struct {
 	_     [48]byte // a cache line of its own
 }
 
-func newSlots() *slots {
-	s := &slots{seed: maphash.MakeSeed()}
+// NewSlots returns Slots of which none are taken.
+func NewSlots() *Slots {
+	s := &Slots{seed: maphash.MakeSeed()}
 	for i := range s.shards {
 		s.shards[i].taken = make(map[string]int)
 	}
 	return s
 }
 
-func (s *slots) shard(key string) *slotShard {
+func (s *Slots) shard(key string) *slotShard {
 	return &s.shards[maphash.String(s.seed, key)%slotShards]
 }
 
 // take takes a slot of the key if fewer than most are taken, and returns how many are then.
-func (s *slots) take(key string, most int) (taken int, ok bool) {
+func (s *Slots) take(key string, most int) (taken int, ok bool) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -48,7 +50,7 @@ func (s *slots) take(key string, most int) (taken int, ok bool) {
 }
 
 // give gives a slot back.
-func (s *slots) give(key string) {
+func (s *Slots) give(key string) {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

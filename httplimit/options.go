@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 // Options configure a [Handler]. Key is required, and Limits or InFlight. The functions are called
 // from several goroutines at once, without locks held.
 type Options struct {
-	// Limiter counts. Nil means one of the Handler's own, for this process alone, with the
-	// defaults of keyed.Options. A Limiter with an Origin must be the caller's, who closes it
-	// after the server has stopped.
-	Limiter *keyed.Limiter
+	// Limiter counts: a *keyed.Limiter, or another one. With Settle it must be a [Holder]. Nil
+	// means a keyed.Limiter of the Handler's own, for this process alone, with the defaults of
+	// keyed.Options. One with an Origin must be the caller's, who closes it after the server has
+	// stopped.
+	Limiter Limiter
 
 	// Key returns whose request it is: a tenant, a user, an API key that was verified. Whatever a
 	// client can choose freely is no key. An empty key is refused with status 401, so that a
@@ -30,8 +32,8 @@ type Options struct {
 	Limits func(key string) []keyed.Request
 
 	// Cost returns the units that a request takes of a limit; for a limit in Settle, an estimate.
-	// The limit has its Key and its own Cost. Negative counts as 0. Cost must not read the
-	// request's body. Nil means the Cost of the limit itself, and 1 if that is 0.
+	// The limit has its Key and its own Cost. 0 or less charges nothing. Cost must not read the
+	// request's body. Nil means the Cost of the limit itself, which is 1 if it is 0.
 	Cost func(r *http.Request, limit keyed.Request) (units int64)
 
 	// Settle has the limits, by Namespace, whose cost is known only when the response has ended,
@@ -45,6 +47,10 @@ type Options struct {
 	// next handler returns or panics, also if it hijacked the connection. Nil means no limit for
 	// any key.
 	InFlight func(key string) int
+
+	// Slots counts for InFlight. Handlers of several routes share a limit if they have the same
+	// Slots. Nil means Slots of the Handler's own.
+	Slots *Slots
 
 	// Legacy also sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (seconds from
 	// now) of the limit that RateLimit lists first. The last one is left out where RateLimit has
@@ -98,8 +104,8 @@ type Decision struct {
 	// has it in seconds, rounded up: the longest of all limits that refuse. It is 1 s if only the
 	// end of other requests helps. It is 0 if OK, and if waiting does not help.
 	RetryAfter time.Duration
-	// Limits are the limits that were asked, with their Key and their Cost. They and Decisions are
-	// empty for NoKey and OverInFlight.
+	// Limits are the limits that were asked, with their Key and their Cost, which is keyed.Free if
+	// they are charged nothing. They and Decisions are empty for NoKey and OverInFlight.
 	Limits []keyed.Request
 	// Decisions has the decision of each of Limits. It is empty for Failed.
 	Decisions []limit.Decision
@@ -123,7 +129,10 @@ func (d Decision) Never() bool {
 
 // validate panics if the options cannot work.
 func (o *Options) validate() {
+	_, holds := o.Limiter.(Holder)
 	switch {
+	case len(o.Settle) > 0 && !holds:
+		panic(fmt.Sprintf("httplimit: Options.Limiter is a %T, want a Holder, because of Options.Settle", o.Limiter))
 	case o.Key == nil:
 		panic("httplimit: Options.Key is nil")
 	case o.Limits == nil && o.InFlight == nil:

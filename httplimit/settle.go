@@ -24,7 +24,7 @@ func Tokens(r Response) (units int64, known bool) {
 type Response struct {
 	// Request is the request. Its body has been read or closed.
 	Request *http.Request
-	// Limit is the limit to settle. Its Cost is the estimate that was held.
+	// Limit is the limit to settle. Its Cost is the estimate that was held, or keyed.Free.
 	Limit keyed.Request
 	// Status is the status that was sent; 0 if the next handler panicked before it sent one.
 	Status int
@@ -115,9 +115,20 @@ func (c *call) serve(next http.Handler, w http.ResponseWriter, settle map[string
 	c.outer, _ = ctx.Value(callKey{}).(*call)
 	c.watched.under, c.watched.request = w, ctx
 	returned := false
-	defer func() { c.settle(settle, returned) }()
-	next.ServeHTTP(c.watched.writer(), c.request.WithContext(context.WithValue(ctx, callKey{}, c)))
+	inner := c.request.WithContext(context.WithValue(ctx, callKey{}, c))
+	defer func() {
+		handBack(c.request, inner)
+		c.settle(settle, returned)
+	}()
+	next.ServeHTTP(c.watched.writer(), inner)
 	returned = true
+}
+
+// handBack gives a request what handlers have set in a copy of it: the server removes the files of
+// the form of its own request, and handlers around this one read the pattern of theirs.
+func handBack(outer, inner *http.Request) {
+	outer.Pattern = inner.Pattern
+	outer.Form, outer.PostForm, outer.MultipartForm = inner.Form, inner.PostForm, inner.MultipartForm
 }
 
 // settle ends the holds, once the next handler has returned or panicked.

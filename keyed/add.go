@@ -12,7 +12,8 @@ type purpose uint8
 const (
 	charging purpose = iota
 	holding
-	joining // nothing: it pins the counter, for a batch
+	joining   // nothing: it pins the counter, for a batch
+	resetting // nothing: it makes a counter where one may have been evicted
 )
 
 // evictions bounds how often a request makes room that others take.
@@ -31,7 +32,11 @@ func (l *Limiter) add(s *shard, hash uint64, now time.Time, r *Request, p purpos
 		}
 	}
 	// Only the end of a hold helps.
-	return nil, limit.Decision{Never: r.Cost > r.Limit}, decided
+	d = limit.Decision{Never: r.Cost > r.Limit}
+	if !d.Never && p != resetting {
+		l.refusedOne()
+	}
+	return nil, d, decided
 }
 
 func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p purpose) (*entry, limit.Decision, outcome) {
@@ -41,11 +46,14 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		return e, limit.Decision{}, locked
 	}
 	d, unknown := s.unknownLocked(now, r)
-	if unknown && l.refuse {
+	if p == resetting && !unknown {
+		return nil, limit.Decision{OK: true}, decided
+	}
+	if unknown && l.refuse && p != resetting {
 		if p == holding {
 			d = withoutEntry(d)
 		}
-		return nil, d, decided
+		return nil, l.counted(d), decided
 	}
 	i := s.instantLocked(now, r.Window)
 	d = i.decideFirst(now, r, p)
@@ -66,6 +74,14 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		l.remote.attach(e)
 	}
 	return e, d, decided
+}
+
+// counted counts the decision on a request for a key that may have been evicted.
+func (l *Limiter) counted(d limit.Decision) limit.Decision {
+	if !d.OK && !d.Never {
+		l.refusedOne()
+	}
+	return d
 }
 
 // withoutEntry makes a peek at a key that may have been evicted a refusal: there is no counter that

@@ -19,7 +19,7 @@ func (l *Limiter) Take(ctx context.Context, r Request) (limit.Decision, error) {
 //
 // where current and previous are the units charged in the cell of now and in the one before,
 // elapsed is the part of the cell that has passed, and held are the units of open holds. A refusal
-// is a Decision, and charges nothing. A Cost of 0 peeks. Cost above Limit is refused with Never.
+// is a Decision, and charges nothing. Cost above Limit is refused with Never.
 // If only the end of a Hold helps, RetryAfter is 0.
 //
 // TakeAt returns an error that matches ErrInvalid for a field of r out of range, and ErrClosed
@@ -35,6 +35,7 @@ func (l *Limiter) take(ctx context.Context, now time.Time, r *Request) (d limit.
 	if l.closed.Load() || !r.valid() {
 		return d, l.check("take", r)
 	}
+	r.resolve()
 	hash := l.hash(r.Namespace, r.Key, r.Window)
 	s := l.shard(hash)
 	e := s.table.Load().find(hash, r)
@@ -110,7 +111,7 @@ func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *insta
 		l.remote.ask(ctx, i.nanos, e)
 	}
 	if d, unknown := s.unread(e, now, r); unknown && (!d.OK || p == charging) {
-		return d, decided
+		return l.counted(d), decided
 	}
 	d, o = e.admit(i, r, p)
 	switch {

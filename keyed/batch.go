@@ -79,7 +79,7 @@ type batch struct {
 
 // member is a request of a batch, and the entry of its counter.
 type member struct {
-	request *Request
+	request Request // resolved
 	instant instant
 	shard   *shard
 	hash    uint64
@@ -127,14 +127,16 @@ func (b *batch) enlist() {
 		r := &b.requests[k]
 		hash := b.limiter.hash(r.Namespace, r.Key, r.Window)
 		m := member{
-			request: r, instant: instantOf(b.now, r.Window), shard: b.limiter.shard(hash), hash: hash,
-			first: k, want: r.Cost, order: k,
+			request: *r, instant: instantOf(b.now, r.Window), shard: b.limiter.shard(hash), hash: hash,
+			first: k, order: k,
 		}
+		m.request.resolve()
+		m.want = m.request.Cost
 		for before := k - 1; before >= 0; before-- {
 			o := &b.members[before]
 			if o.hash == hash && o.request.sameCounter(r) {
-				m.first, m.want = o.first, addUnits(o.want, r.Cost)
-				m.never = o.never || o.want > math.MaxInt64-r.Cost
+				m.first, m.want = o.first, addUnits(o.want, m.want)
+				m.never = o.never || o.want > math.MaxInt64-m.request.Cost
 				break
 			}
 		}
@@ -158,20 +160,20 @@ func (b *batch) passes() bool {
 
 // glance decides on a member as things are, and changes nothing.
 func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
-	if e := m.shard.table.Load().find(m.hash, m.request); e != nil {
+	if e := m.shard.table.Load().find(m.hash, &m.request); e != nil {
 		m.shard.touch(e)
 		return e.peek(&m.instant, m.request.Limit, m.want)
 	}
-	r := *m.request
+	r := m.request
 	r.Cost = m.want
 	s := m.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.table.Load().find(m.hash, m.request); e != nil {
+	if e := s.table.Load().find(m.hash, &m.request); e != nil {
 		return e.peek(&m.instant, r.Limit, r.Cost)
 	}
 	if d, unknown := s.unknownLocked(now, &r); unknown && l.refuse {
-		return d
+		return l.counted(d)
 	}
 	i := s.instantLocked(now, r.Window)
 	return i.decideFirst(now, &r, joining)
@@ -206,9 +208,9 @@ func (b *batch) join() bool {
 // pin returns the entry of a member, which stays in the table until it is unpinned, or a refusal.
 func (l *Limiter) pin(m *member, now time.Time) (*entry, limit.Decision) {
 	for {
-		e := m.shard.table.Load().find(m.hash, m.request)
+		e := m.shard.table.Load().find(m.hash, &m.request)
 		if e == nil {
-			made, d, o := l.add(m.shard, m.hash, now, m.request, joining)
+			made, d, o := l.add(m.shard, m.hash, now, &m.request, joining)
 			if made == nil || o == decided {
 				return made, d
 			}
@@ -259,8 +261,8 @@ func (b *batch) ask(ctx context.Context) bool {
 		if m.entry == nil {
 			continue
 		}
-		if d, unknown := m.shard.unread(m.entry, b.now, m.request); unknown {
-			b.decisions[k] = d
+		if d, unknown := m.shard.unread(m.entry, b.now, &m.request); unknown {
+			b.decisions[k] = b.limiter.counted(d)
 		}
 	}
 	return b.passes()

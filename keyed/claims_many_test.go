@@ -346,8 +346,9 @@ func TestClaimHoldNothingOfEvicted(t *testing.T) {
 	}
 }
 
-// A batch that passes has charged everything, also with a peek at a key that may have been evicted.
-func TestClaimPeekInBatch(t *testing.T) {
+// A batch that passes has charged everything, also with a free request for a key that may have been
+// evicted.
+func TestClaimFreeInBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		l := claimNew(t, keyed.Options{MaxKeys: 2, Origin: keyedtest.NewOrigin(), RefuseEvicted: true})

@@ -28,7 +28,7 @@ func claimNew(t *testing.T, o keyed.Options) *keyed.Limiter {
 }
 
 func claimReq(key string, lim int64, w time.Duration, cost int64) keyed.Request {
-	return keyed.Request{Namespace: "chat", Key: key, Limit: lim, Window: w, Cost: cost}
+	return costing(keyed.Request{Namespace: "chat", Key: key, Limit: lim, Window: w}, cost)
 }
 
 func TestClaimTwice262(t *testing.T) {
@@ -64,7 +64,7 @@ func TestClaimBadInput(t *testing.T) {
 	for _, f := range []func(*keyed.Request){
 		func(r *keyed.Request) { r.Key = "" }, func(r *keyed.Request) { r.Namespace = "" },
 		func(r *keyed.Request) { r.Limit = 0 }, func(r *keyed.Request) { r.Limit = math.MinInt64 },
-		func(r *keyed.Request) { r.Cost = -1 }, func(r *keyed.Request) { r.Cost = math.MinInt64 },
+		func(r *keyed.Request) { r.Cost = -2 }, func(r *keyed.Request) { r.Cost = math.MinInt64 },
 		func(r *keyed.Request) { r.Window = 0 }, func(r *keyed.Request) { r.Window = time.Millisecond - 1 },
 		func(r *keyed.Request) { r.Window = 400*24*time.Hour + 1 }, func(r *keyed.Request) { r.Window = -time.Hour },
 	} {
@@ -156,8 +156,6 @@ func TestClaimInstants(t *testing.T) {
 				if e.OK {
 					t.Fatalf("%v %v early %+v", start, w, d)
 				}
-				p := r
-				p.Cost = 0
 				now = now.Add(d.RetryAfter)
 				a, _ := l.TakeAt(t.Context(), now, r)
 				if !a.OK {

@@ -93,8 +93,8 @@ func TestDecision(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			lim := newLimiter(t, keyed.Options{})
 			for i, s := range test.steps {
-				r := keyed.Request{Namespace: "n", Key: "k", Limit: s.most, Window: 10 * time.Second, Cost: s.cost}
-				got := takeAfter(t, lim, s.after, r)
+				r := keyed.Request{Namespace: "n", Key: "k", Limit: s.most, Window: 10 * time.Second}
+				got := takeAfter(t, lim, s.after, costing(r, s.cost))
 				if math.MaxInt == math.MaxInt32 {
 					s.want.Remaining = min(s.want.Remaining, math.MaxInt)
 				}
@@ -119,7 +119,7 @@ func TestInvalid(t *testing.T) {
 		{"Window is 0s", func(r *keyed.Request) { r.Window = 0 }},
 		{"Window is 999.999µs", func(r *keyed.Request) { r.Window = time.Millisecond - 1 }},
 		{"Window is 9600h0m0.000000001s", func(r *keyed.Request) { r.Window = 400*24*time.Hour + 1 }},
-		{"Cost is -1", func(r *keyed.Request) { r.Cost = -1 }},
+		{"Cost is -2", func(r *keyed.Request) { r.Cost = -2 }},
 	} {
 		lim := newLimiter(t, keyed.Options{})
 		bad := good
@@ -181,7 +181,7 @@ func TestNamesOfCounters(t *testing.T) {
 // What charges nothing leaves nothing behind.
 func TestNoTrace(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{})
-	r := keyed.Request{Namespace: "n", Key: "k", Limit: 2, Window: time.Second}
+	r := keyed.Request{Namespace: "n", Key: "k", Limit: 2, Window: time.Second, Cost: keyed.Free}
 	takeAfter(t, lim, 0, r)
 	r.Cost = 3
 	takeAfter(t, lim, 0, r)
@@ -189,7 +189,7 @@ func TestNoTrace(t *testing.T) {
 	if ds, err := lim.TakeAllAt(background, epoch, other, r); err != nil || !ds[0].OK || ds[1].OK || ds[0].Remaining != 2 {
 		t.Errorf("%+v, %v", ds, err)
 	}
-	other.Cost = 0
+	other.Cost = keyed.Free
 	if ds, err := lim.TakeAllAt(background, epoch, other, other); err != nil || !ds[0].OK || !ds[1].OK {
 		t.Errorf("%+v, %v", ds, err)
 	}
@@ -203,9 +203,12 @@ func TestRefusalDoesNotRoll(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{})
 	r := keyed.Request{Namespace: "n", Key: "k", Limit: 2, Window: 10 * time.Second, Cost: 1}
 	takeAfter(t, lim, 0, r)
-	peek := r
-	peek.Cost = 0
-	takeAfter(t, lim, 19*time.Second, peek)
+	free := r
+	free.Cost = keyed.Free
+	takeAfter(t, lim, 19*time.Second, free)
+	if _, err := lim.PeekAt(background, epoch.Add(19*time.Second), r); err != nil {
+		t.Error(err)
+	}
 	if d := takeAfter(t, lim, 0, r); !d.OK || d.Remaining != 0 {
 		t.Errorf("%+v", d)
 	}
@@ -331,7 +334,7 @@ func TestHold(t *testing.T) {
 	hold.CommitAt(epoch.Add(3*time.Minute), 12)
 	hold.CommitAt(epoch.Add(3*time.Minute), 12)
 	hold.Release()
-	r.Cost = 0
+	r.Cost = keyed.Free
 	d = takeAfter(t, lim, 3*time.Minute, r)
 	if d.OK || d.Remaining != 0 || d.RetryAfter != time.Minute+time.Minute*2/12-time.Minute/12+1 {
 		t.Errorf("a peek at 12 of 10: %+v", d)

@@ -19,9 +19,10 @@
 //	current + ⌊previous × (Window−elapsed) / Window⌋ + held + Cost ≤ Limit
 //
 // where current and previous are the units charged in this cell and in the one before, elapsed is
-// the part of the cell that has passed, and held are the units of open holds. All of that is in
-// integers, which saturate and never overflow. RetryAfter rounds as the decision does: a refused
-// request passes at now+RetryAfter, and not a nanosecond earlier, if nothing else is charged.
+// the part of the cell that has passed, and held are the units of open holds. A Cost of 0 is 1.
+// All of that is in integers, which saturate and never overflow. RetryAfter rounds as the decision
+// does: a refused request passes at now+RetryAfter, and not a nanosecond earlier, if nothing else
+// is charged.
 //
 // # What it gives up
 //

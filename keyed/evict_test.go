@@ -60,9 +60,12 @@ func TestShardRefusesStrangers(t *testing.T) {
 		if d := takeAfter(t, lim, 0, r); d.OK || d.RetryAfter != wait || d.ResetAfter != wait || d.Remaining != 0 {
 			t.Errorf("%s: %+v", key, d)
 		}
-		r.Cost = 0
+		if d, err := lim.PeekAt(background, epoch, r); err != nil || d.OK || d.RetryAfter != wait || d.Remaining != 0 {
+			t.Errorf("%s, peek: %+v, %v", key, d, err)
+		}
+		r.Cost = keyed.Free
 		if d := takeAfter(t, lim, 0, r); !d.OK || d.Remaining != 0 || d.ResetAfter != wait {
-			t.Errorf("%s, peek: %+v", key, d)
+			t.Errorf("%s, free: %+v", key, d)
 		}
 		r.Cost = 11
 		if d := takeAfter(t, lim, 0, r); !d.Never || d.RetryAfter != 0 {
@@ -81,9 +84,9 @@ func TestEvictionSparesWhatIsUsed(t *testing.T) {
 		takeAfter(t, lim, 0, numbered(i))
 	}
 	for k := range 100 {
-		peek := numbered(k)
-		peek.Cost = 0
-		takeAfter(t, lim, 0, peek)
+		free := numbered(k)
+		free.Cost = keyed.Free
+		takeAfter(t, lim, 0, free)
 	}
 	evicted := 0
 	for i := range 50 { // of the new keys, and 100 others are used in between

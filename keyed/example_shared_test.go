@@ -55,8 +55,7 @@ func ExampleExchange() {
 	eu.TakeAt(ctx, now, request)
 	us.TakeAt(ctx, now, request)
 	for {
-		request.Cost = 0 // looks, and charges nothing
-		if d, _ := us.TakeAt(ctx, now, request); d.Remaining == 40 {
+		if d, _ := us.PeekAt(ctx, now, request); d.Remaining == 40 {
 			break
 		}
 		time.Sleep(time.Millisecond)

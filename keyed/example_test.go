@@ -79,12 +79,46 @@ func ExampleLimiter_Hold() {
 
 	hold.Commit(1200)
 
-	r.Cost = 0 // peeks
-	d, _ = lim.Take(context.Background(), r)
+	d, _ = lim.Peek(context.Background(), r)
 	fmt.Println("remaining", d.Remaining)
 	// Output:
 	// held, remaining 5000
 	// remaining 6800
+}
+
+// A page shows what is left of a quota, and uses nothing of it.
+func ExampleLimiter_Peek() {
+	ctx := context.Background()
+	lim, _ := keyed.New(keyed.Options{})
+	r := keyed.Request{Namespace: "requests", Key: "tenant-42", Limit: 100, Window: 24 * time.Hour}
+	lim.Take(ctx, r)
+	for range 3 {
+		d, err := lim.Peek(ctx, r)
+		fmt.Println(d.OK, d.Remaining, err)
+	}
+	// Output:
+	// true 99 <nil>
+	// true 99 <nil>
+	// true 99 <nil>
+}
+
+// An operator gives a tenant its quota of the day once more.
+func ExampleLimiter_Reset() {
+	ctx := context.Background()
+	lim, _ := keyed.New(keyed.Options{})
+	r := keyed.Request{Namespace: "requests", Key: "tenant-42", Limit: 2, Window: 24 * time.Hour, Cost: 2}
+	for range 2 {
+		d, err := lim.Take(ctx, r)
+		fmt.Println(d.OK, err)
+	}
+	fmt.Println(lim.Reset(r.Namespace, r.Key, r.Window))
+	d, err := lim.Take(ctx, r)
+	fmt.Println(d.OK, err)
+	// Output:
+	// true <nil>
+	// false <nil>
+	// <nil>
+	// true <nil>
 }
 
 func ExampleLimiter_HoldAll() {

@@ -3,8 +3,8 @@ package keyed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -19,44 +19,29 @@ const (
 
 // exchangeLoop is the goroutine that exchanges counts with other regions.
 type exchangeLoop struct {
-	every time.Duration // interval between exchanges; fixed
-
-	mu      sync.Mutex
-	started bool
-	stopped bool
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when the goroutine has ended
+	every  time.Duration      // interval between exchanges; fixed
+	cancel context.CancelFunc // ends the goroutine; fixed
+	done   chan struct{}      // closed when the goroutine has ended; fixed
 
 	cursor string // of the next Pull; the goroutine's
 }
 
-// startExchange starts the goroutine with the first key.
+// startExchange starts the goroutine.
 func (r *remote) startExchange() {
-	x := &r.loop
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.started || x.stopped {
-		return
-	}
-	x.started = true
 	ctx, cancel := context.WithCancel(context.Background())
-	x.cancel, x.done = cancel, make(chan struct{})
-	go r.exchangeAll(ctx, x.done)
+	r.loop.cancel, r.loop.done = cancel, make(chan struct{})
+	go r.exchangeAll(ctx)
 }
 
 // stopExchange ends the goroutine, as soon as its call returns.
 func (r *remote) stopExchange() {
-	x := &r.loop
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.stopped = true
-	if x.started {
-		x.cancel()
+	if r.exchange != nil {
+		r.loop.cancel()
 	}
 }
 
-func (r *remote) exchangeAll(ctx context.Context, done chan struct{}) {
-	defer close(done)
+func (r *remote) exchangeAll(ctx context.Context) {
+	defer close(r.loop.done)
 	ticker := time.NewTicker(r.loop.every)
 	defer ticker.Stop()
 	for {
@@ -86,14 +71,8 @@ func (r *remote) exchangeOnce(ctx context.Context) {
 
 // lastPush pushes what has grown since the last exchange, after the goroutine has ended.
 func (r *remote) lastPush(ctx context.Context) error {
-	r.loop.mu.Lock()
-	done := r.loop.done
-	r.loop.mu.Unlock()
-	if done == nil {
-		return nil
-	}
 	select {
-	case <-done:
+	case <-r.loop.done:
 		return r.push(ctx)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -207,7 +186,7 @@ func (r *remote) pull(ctx context.Context) error {
 		}
 	}
 	if full {
-		return errors.New("more counters than MaxKeys: rows are not kept")
+		return fmt.Errorf("%w: rows are not kept", ErrFull)
 	}
 	return nil
 }

@@ -83,6 +83,50 @@ func TestRegionsConverge(t *testing.T) {
 	}
 }
 
+// The exchange begins with New: the first request sees what other regions have charged, unless the
+// first Pull has not ended. Then it is decided by what is known, and the next one sees it.
+func TestExchangeBeginsWithNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		exchange := keyedtest.NewExchange()
+		r := perMinute("a", 100)
+		foreign(t, exchange, r, "us", 40)
+		l := region(t, "eu", exchange)
+		synctest.Wait()
+		wantCalls(t, exchange, "Pull", 2) // the rows, and no more
+		if d := takeNow(t, l, r); d.Remaining != 59 {
+			t.Errorf("%d remain after the first request, want 59", d.Remaining)
+		}
+		exchange.Set(keyedtest.Faults{Delay: 100 * time.Millisecond})
+		slow := region(t, "asia", exchange)
+		if d := takeNow(t, slow, r); d.Remaining != 99 {
+			t.Errorf("%d remain before the first Pull has ended, want 99", d.Remaining)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if d := takeNow(t, slow, r); d.Remaining != 58 {
+			t.Errorf("%d remain after the first Pull, want 58", d.Remaining)
+		}
+	})
+}
+
+// Close ends the exchange of a Limiter that had no request, also while its first Pull is under way.
+func TestCloseEndsExchangeWithoutRequests(t *testing.T) {
+	for name, delay := range map[string]time.Duration{"idle": 0, "in a Pull": time.Second / 2} {
+		bubble(t, func(t *testing.T) {
+			exchange := keyedtest.NewExchange()
+			exchange.Set(keyedtest.Faults{Delay: delay})
+			l := region(t, "eu", exchange)
+			time.Sleep(100 * time.Millisecond)
+			begin := time.Now()
+			if err := l.Close(t.Context()); err != nil || time.Since(begin) > 0 {
+				t.Errorf("%s: %v after %v", name, err, time.Since(begin))
+			}
+			pulls := exchange.Calls("Pull")
+			time.Sleep(time.Minute)
+			wantCalls(t, exchange, "Pull", pulls)
+		})
+	}
+}
+
 // A count is pushed if it grew and a fifth of the limit is used, or another region uses the
 // counter.
 func TestReasonsToPush(t *testing.T) {
@@ -130,11 +174,10 @@ func TestReasonsToPush(t *testing.T) {
 func TestForeignCountsStayForeign(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		exchange := newPushes()
-		l := region(t, "eu", exchange)
 		r := perMinute("a", 100)
 		foreign(t, exchange, r, "us", 40)
 		foreign(t, exchange, r, "asia", 30)
-		takeNow(t, l, costing(perMinute("b", 5), 0)) // starts the exchange
+		l := region(t, "eu", exchange)
 		time.Sleep(time.Second)
 		if d := takeNow(t, l, costing(r, 5)); d.Remaining != 25 {
 			t.Errorf("%d remain, want 25", d.Remaining)
@@ -178,7 +221,6 @@ func TestOwnRowComesBack(t *testing.T) {
 				time.Sleep(time.Second + time.Millisecond) // its exchange has ended
 				exchange.Set(keyedtest.Faults{Delay: tt.pull})
 				again := region(t, "eu", exchange)
-				takeNow(t, again, costing(r, 0)) // starts the exchange
 				if tt.pull == 0 {
 					synctest.Wait()
 				}
@@ -395,7 +437,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 		r := costing(requests[random.IntN(len(requests))], random.Int64N(10))
 		d := takeNow(t, limiters[i], r)
 		if d.OK {
-			charged[cellOf(r)] += r.Cost
+			charged[cellOf(r)] += max(r.Cost, 0)
 		}
 		now := int(r.Limit) - d.Remaining
 		if now < used[i][cellOf(r)] {

@@ -146,6 +146,9 @@ func (l *Limiter) evictAtLocked(s *shard, i int, now time.Time) bool {
 	at := instantOf(now, e.kind.window)
 	weight := e.decideLocked(&at, math.MaxInt64, 0).ResetAfter
 	e.dead = true
+	if weight > 0 {
+		l.evictedOne()
+	}
 	if until := now.Round(0).Add(weight); weight > 0 && s.blocked.Before(until) {
 		s.blocked = until
 	}

@@ -27,7 +27,7 @@ func FuzzTake(f *testing.F) {
 		later %= 1 << 61
 		r := &run{t: t, lim: lim, model: newModel(), nanos: at}
 		for _, q := range []keyed.Request{a, b, a} {
-			valid := q.Namespace != "" && q.Key != "" && q.Limit > 0 && q.Cost >= 0 &&
+			valid := q.Namespace != "" && q.Key != "" && q.Limit > 0 && q.Cost >= keyed.Free &&
 				q.Window >= time.Millisecond && q.Window <= 400*24*time.Hour
 			d, err := lim.TakeAt(background, time.Unix(0, r.nanos), q)
 			if valid != (err == nil) || err != nil && !errors.Is(err, keyed.ErrInvalid) {
@@ -36,6 +36,7 @@ func FuzzTake(f *testing.F) {
 			if !valid {
 				return
 			}
+			q = resolved(q)
 			r.check(q, 0, d, d.OK)
 			if d.OK {
 				r.model.charge(name(q), r.nanos, q.Cost)

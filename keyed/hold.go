@@ -22,7 +22,12 @@ type hold struct {
 	units   int64
 	limit   int64 // of the request
 	ended   atomic.Bool
+	commit  func(units int64) // of another limiter, in place of all of these
 }
+
+// NewHold returns a Hold for limiters that are not of this package: commit gives back what is held
+// and charges units, 0 for Release. It is called once at most.
+func NewHold(commit func(units int64)) Hold { return Hold{&hold{commit: commit}} }
 
 // Commit is CommitAt at time.Now.
 func (h Hold) Commit(cost int64) { h.CommitAt(time.Now(), cost) }
@@ -39,6 +44,10 @@ func (h Hold) Release() { h.end(time.Time{}, 0) }
 func (h Hold) end(now time.Time, cost int64) {
 	s := h.state
 	if s == nil || s.ended.Swap(true) {
+		return
+	}
+	if s.commit != nil {
+		s.commit(cost)
 		return
 	}
 	e := s.entry
@@ -65,12 +74,13 @@ func (l *Limiter) Hold(ctx context.Context, r Request) (Hold, limit.Decision, er
 
 // HoldAt decides like TakeAt, but what fits is set aside until the Hold ends, when it is known how
 // much to charge. Units on hold are not charged: they belong to no cell, weigh the same in all of
-// them, and no other process or region hears of them. A Cost of 0 makes a Hold too. The errors are
-// those of TakeAt.
+// them, and no other process or region hears of them. A Cost of Free makes a Hold of 0 units. The
+// errors are those of TakeAt.
 func (l *Limiter) HoldAt(ctx context.Context, now time.Time, r Request) (Hold, limit.Decision, error) {
 	if err := l.check("hold", &r); err != nil {
 		return Hold{}, limit.Decision{}, err
 	}
+	r.resolve()
 	d, e := l.admit(ctx, now, &r, holding)
 	if !d.OK {
 		return Hold{}, d, nil
@@ -100,7 +110,7 @@ func (l *Limiter) HoldAllAt(ctx context.Context, now time.Time, requests ...Requ
 	}
 	holds := make([]Hold, len(requests))
 	for k := range holds {
-		holds[k] = l.held(b.members[k].entry, &requests[k])
+		holds[k] = l.held(b.members[k].entry, &b.members[k].request)
 	}
 	return holds, b.decisions, nil
 }

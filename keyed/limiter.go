@@ -24,26 +24,33 @@ var (
 
 	// ErrClosed is returned for requests after Close.
 	ErrClosed = errors.New("limiter is closed")
+
+	// ErrFull tells that there is no room for a counter. OnError gets it with how many counters
+	// were evicted and how many requests were refused: see Stats.
+	ErrFull = errors.New("more counters than MaxKeys")
 )
 
 // Options configure a Limiter. The zero Options are those of a process alone.
 type Options struct {
 	// Origin keeps the counts that several processes share. Nil: this process counts alone.
 	Origin Origin
-	// MaxKeys bounds the counters that are kept, in number. 0 is DefaultMaxKeys. It should be
-	// above the number of counters that are in use within two windows: see Limiter.
+	// MaxKeys bounds the counters that are kept, in number. 0 is DefaultMaxKeys. It should be well
+	// above the number of counters that are charged within two windows: a few too many get others
+	// refused. See Limiter, and Stats.
 	MaxKeys int
 	// RefuseEvicted refuses, also with an Origin, keys that are not resident for as long as a
 	// counter evicted from their shard would count. Without an Origin that is always so.
 	RefuseEvicted bool
-	// Exchange carries the counts of other regions. Nil: there are none.
+	// Exchange carries the counts of other regions. Nil: there are none. The first exchange
+	// begins with New, in a goroutine that Close ends. Requests that come before it has ended
+	// do not see other regions.
 	Exchange Exchange
 	// Region names this region. It is required with Exchange.
 	Region string
 	// ExchangeEvery is the interval between exchanges. 0 is one second.
 	ExchangeEvery time.Duration
-	// OnError gets the failures of Origin and Exchange, at most one a second of a kind, one
-	// call at a time. Nil discards them.
+	// OnError gets the failures of Origin and Exchange, and ErrFull: at most one a second of a
+	// kind, one call at a time, from another goroutine. Nil discards them.
 	OnError func(error)
 }
 
@@ -65,14 +72,19 @@ func (o *Options) validate() error {
 // with New: the zero Limiter must not be used. It is safe for concurrent use.
 //
 // A counter is kept from its first charge until it has no weight any more: up to two windows, and
-// until later requests come, each of which removes a few. A Limiter never keeps more than
-// Options.MaxKeys counters. To make room it evicts one that has no weight, or else one that was
-// used long ago, but never one with an open Hold. The counters lie in up to 1,024 shards. After
-// one that has weight was evicted without an Origin, keys of its shard that are not resident are
-// refused until its weight is gone, and RetryAfter is exact to that instant. So no key gets its
-// limit anew by flooding a Limiter with others, and a caller that can flood it keeps new keys out
-// for up to two windows. While all counters are on hold, a new key is refused with a RetryAfter of
-// 0.
+// until later requests come, each of which removes a few. The counters lie in shards: one if
+// Options.MaxKeys is below 32, and up to 1,024 above. A Limiter never has more than MaxKeys
+// counters in them. Beside those it keeps up to as many, or 1,024, with units that an Origin does
+// not have yet, and the rows of up to MaxKeys counters of an Exchange.
+//
+// To make room for a new counter, a Limiter looks at a few of its shard. It removes those that
+// have no weight any more, or else evicts the one that was used longest ago, though others
+// elsewhere may have no weight; it never evicts one with an open Hold. After one that has weight
+// was evicted without an Origin, keys of its shard that are not resident are refused until its
+// weight is gone, and RetryAfter is exact to that instant. So no key gets its limit anew by
+// flooding a Limiter with others. A caller that can flood it keeps new keys out for as long as
+// that goes on, and for up to two windows after it. While all counters are on hold, a new key is
+// refused with a RetryAfter of 0. Stats and OnError tell of all that.
 //
 // An instant that lies in an earlier cell than that of the last charge of the counter counts as
 // the beginning of that cell. For a key without a counter, one before the last removal in its
@@ -92,6 +104,8 @@ type Limiter struct {
 	ids    atomic.Uint64
 	cursor atomic.Uint32 // the shard that the last look was at
 	kinds  kinds
+	room   room
+	errors throttle
 }
 
 // New returns a Limiter without counters. Where one process has one limit a key, limit.Keyed will
@@ -116,8 +130,12 @@ func New(options Options) (*Limiter, error) {
 	for i := range l.shards {
 		l.shards[i].init()
 	}
+	l.errors.report = options.OnError
 	if options.Origin != nil || options.Exchange != nil {
 		l.remote = newRemote(l, options)
+	}
+	if options.Exchange != nil {
+		l.remote.startExchange()
 	}
 	return l, nil
 }

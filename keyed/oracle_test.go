@@ -94,6 +94,14 @@ func (m *model) hold(c counter, nanos, units int64) {
 	m.held[c].Add(m.held[c], big.NewInt(units))
 }
 
+// reset forgets what was charged. Of a counter that nobody knows it leaves no trace.
+func (m *model) reset(c counter, nanos int64) {
+	if _, ok := m.latest[c]; ok {
+		m.latest[c] = nanos / int64(c.window)
+	}
+	delete(m.charges, c)
+}
+
 // run is one random history of a Limiter and a model.
 type run struct {
 	t     *testing.T
@@ -123,9 +131,20 @@ func (r *run) request() keyed.Request {
 		Window:    windows[r.rng.IntN(len(windows))],
 	}
 	q.Limit = limits[r.rng.IntN(len(limits))]
-	q.Cost = []int64{0, 1, 1, 2, q.Limit / 2, q.Limit, r.rng.Int64N(q.Limit)}[r.rng.IntN(7)]
+	q.Cost = []int64{keyed.Free, 0, 1, 2, q.Limit / 2, q.Limit, r.rng.Int64N(q.Limit)}[r.rng.IntN(7)]
 	if q.Limit < 1<<62 && r.rng.IntN(50) == 0 {
 		q.Cost = q.Limit + 1
+	}
+	return q
+}
+
+// resolved returns a request with the units that it asks for as its Cost.
+func resolved(q keyed.Request) keyed.Request {
+	switch q.Cost {
+	case 0:
+		q.Cost = 1
+	case keyed.Free:
+		q.Cost = 0
 	}
 	return q
 }
@@ -184,10 +203,13 @@ func (r *run) step() {
 	switch n := r.rng.IntN(10); {
 	case n < 5:
 		q := r.request()
+		peek, _ := r.lim.PeekAt(background, now, q)
 		d, err := r.lim.TakeAt(background, now, q)
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		q = resolved(q)
+		r.check(q, 0, peek, false)
 		r.check(q, 0, d, d.OK)
 		if d.OK {
 			r.model.charge(name(q), r.nanos, q.Cost)
@@ -198,6 +220,7 @@ func (r *run) step() {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+		q = resolved(q)
 		r.check(q, 0, d, d.OK)
 		if d.OK {
 			r.model.hold(name(q), r.nanos, q.Cost)
@@ -205,6 +228,12 @@ func (r *run) step() {
 		}
 	case n < 8:
 		r.batch(now)
+	case n < 9 && r.rng.IntN(4) == 0:
+		q := r.request()
+		if err := r.lim.ResetAt(now, q.Namespace, q.Key, q.Window); err != nil {
+			r.t.Fatal(err)
+		}
+		r.model.reset(name(q), r.nanos)
 	case len(r.holds) > 0:
 		r.endHold(now)
 	}
@@ -225,6 +254,7 @@ func (r *run) batch(now time.Time) {
 	}
 	before := map[counter]int64{}
 	for k, q := range requests {
+		q = resolved(q)
 		b := before[name(q)]
 		if b > 1<<61 || q.Cost > 1<<61 {
 			break // the sums of the check would not fit
@@ -234,7 +264,7 @@ func (r *run) batch(now time.Time) {
 	}
 	if passed {
 		for _, q := range requests {
-			r.model.charge(name(q), r.nanos, q.Cost)
+			r.model.charge(name(q), r.nanos, resolved(q).Cost)
 		}
 	}
 }

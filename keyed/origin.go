@@ -70,8 +70,8 @@ type Row struct {
 // Redis of package redislimit are Exchanges; package keyedtest has the tests that an Exchange must
 // pass.
 //
-// Every Options.ExchangeEvery, from the first request on, a Limiter pushes and then pulls, so that
-// regions know each other's counts within two intervals. It pushes counts that grew, if other
+// Every Options.ExchangeEvery, from New to Close, a Limiter pushes and then pulls, so that regions
+// know each other's counts within two intervals. It pushes counts that grew, if other
 // regions use the counter or if a fifth of the limit is used, in the order of their cells and 500
 // at most at once. Units on hold and those of other regions are never pushed. Without an Origin a
 // region is one process: the rows of two would count as one.

@@ -38,9 +38,9 @@ type remote struct {
 	origin   Origin   // or nil
 	exchange Exchange // or nil
 	region   string
-	process  string // of replays; unique
-	errors   throttle
-	breaker  breaker // of reads
+	process  string    // of replays; unique
+	errors   *throttle // the Limiter's
+	breaker  breaker   // of reads
 
 	abandoned atomic.Int64    // reads that go on after their timeout
 	life      context.Context // of all reads; ended by Close
@@ -79,6 +79,7 @@ func newRemote(l *Limiter, o Options) *remote {
 		limiter:    l,
 		origin:     o.Origin,
 		exchange:   o.Exchange,
+		errors:     &l.errors,
 		region:     o.Region,
 		process:    rand.Text(),
 		orphans:    map[counter]*entry{},
@@ -87,7 +88,6 @@ func newRemote(l *Limiter, o Options) *remote {
 		flights:    map[*flight]struct{}{},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
-	r.errors.report = o.OnError
 	r.regions.rows, r.regions.most = map[counter][]regionCell{}, o.MaxKeys
 	r.loop.every = cmp.Or(o.ExchangeEvery, time.Second)
 	return r
@@ -107,7 +107,6 @@ func (r *remote) attach(e *entry) {
 	if r.exchange == nil {
 		return
 	}
-	r.startExchange()
 	if !r.regions.knows(e.ledger.counter) {
 		return
 	}

@@ -48,8 +48,11 @@ func cellOf(r keyed.Request) keyed.Cell {
 	return keyed.Cell{Namespace: r.Namespace, Key: r.Key, Window: r.Window, Sequence: sequence}
 }
 
-func costing(r keyed.Request, cost int64) keyed.Request {
-	r.Cost = cost
+// costing returns a request for so many units, which may be none.
+func costing(r keyed.Request, units int64) keyed.Request {
+	if r.Cost = units; units == 0 {
+		r.Cost = keyed.Free
+	}
 	return r
 }
 

@@ -32,7 +32,7 @@ func TestStrict(t *testing.T) {
 			{0, 10, 1, true, 1}, // strict
 			{0, 10, 1, false, 0},
 			{0, 20, 1, true, 1},
-			{0, 20, 0, true, 1},                                  // a peek that fits is an allow
+			{0, 20, 0, true, 1},                                  // what is free and fits is an allow
 			{time.Minute - 1, 20, 1, true, 1},                    // in the next cell
 			{time.Minute - 1, 20, 1, true, 1},                    // strict
 			{time.Minute, 20, 1, true, 0},                        // one window after the last refusal

@@ -119,21 +119,25 @@ func (i *instant) decideFirst(now time.Time, r *Request, p purpose) limit.Decisi
 
 // peek decides on a request with another cost, and changes nothing.
 func (e *entry) peek(i *instant, most, cost int64) limit.Decision {
+	c, at := e.weigh(i)
+	return c.decide(most, cost, at)
+}
+
+// weigh returns the counts of an entry at an instant, and the place to weigh them at.
+func (e *entry) weigh(i *instant) (counts, weighing) {
 	for {
 		word := e.word.Load()
 		if word&busy != 0 {
 			break
 		}
-		sequence := e.sequence.Load()
-		c, at := e.countsAt(word).at(sequence, i)
-		d := c.decide(most, cost, at)
+		c, at := e.countsAt(word).at(e.sequence.Load(), i)
 		if e.word.Load() == word {
-			return d
+			return c, at
 		}
 	}
 	e.lock()
 	defer e.unlock()
-	return e.decideLocked(i, most, cost)
+	return e.countsLocked().at(e.sequence.Load(), i)
 }
 
 // decideLocked decides on cost units, and changes nothing.

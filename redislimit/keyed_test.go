@@ -29,10 +29,8 @@ func TestKeyedOverRedis(t *testing.T) {
 	if err := one.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	peek := request
-	peek.Cost = 0
 	redistest.Eventually(t, "the second has read what the first has charged", func() bool {
-		d, err := other.Take(t.Context(), peek)
+		d, err := other.Peek(t.Context(), request)
 		return err == nil && d.Remaining == 3
 	})
 	if d, err := other.Take(t.Context(), request); err != nil || d.OK || d.Remaining != 3 {

@@ -36,7 +36,7 @@ func ExampleOrigin_Set() {
 		return
 	}
 	origin.Set(keyedtest.Faults{Err: errors.New("no route to host")})
-	request := keyed.Request{Namespace: "requests", Key: "acme", Limit: 10, Window: time.Minute}
+	request := keyed.Request{Namespace: "requests", Key: "acme", Limit: 10, Window: time.Minute, Cost: keyed.Free}
 	d, err := l.Take(ctx, request)
 	fmt.Println(d.OK, d.Remaining, err)
 	fmt.Println(<-failures)

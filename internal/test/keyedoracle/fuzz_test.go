@@ -14,7 +14,7 @@ import (
 
 // isValid says which requests are no error.
 func isValid(r keyed.Request) bool {
-	return r.Namespace != "" && r.Key != "" && r.Limit >= 1 && r.Cost >= 0 &&
+	return r.Namespace != "" && r.Key != "" && r.Limit >= 1 && r.Cost >= keyed.Free &&
 		r.Window >= time.Millisecond && r.Window <= 400*day
 }
 
@@ -49,10 +49,10 @@ func FuzzTake(f *testing.F) {
 					t.Fatalf("%s at %v:\ngot  %+v\nwant %+v", describeRequest(c.request), c.now, d, want)
 				}
 			case err == nil && d.OK && pause <= 0 && idOf(c.request) == idOf(first):
-				if charged > limit-c.request.Cost {
+				if charged > limit-units(c.request) {
 					t.Fatalf("%s at %v passes, after %d", describeRequest(c.request), c.now, charged)
 				}
-				charged += c.request.Cost
+				charged += units(c.request)
 			}
 		}
 	})

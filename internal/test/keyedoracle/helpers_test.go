@@ -51,11 +51,11 @@ func take(t testing.TB, lim *keyed.Limiter, now time.Time, r keyed.Request) limi
 	return d
 }
 
-// count returns what counts of a counter at an instant, whatever its limit is: a peek at a limit
-// that is above all that the tests charge.
+// count returns what counts of a counter at an instant, whatever its limit is: a free request at a
+// limit that is above all that the tests charge.
 func count(t testing.TB, lim *keyed.Limiter, now time.Time, r keyed.Request) int {
 	t.Helper()
 	const plenty = 1 << 30
-	r.Limit, r.Cost = plenty, 0
+	r.Limit, r.Cost = plenty, keyed.Free
 	return plenty - take(t, lim, now, r).Remaining
 }

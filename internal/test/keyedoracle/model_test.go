@@ -34,6 +34,14 @@ type modelCounter struct {
 	held   *big.Int
 }
 
+// units returns how many units a request asks for.
+func units(r keyed.Request) int64 {
+	if r.Cost == 0 {
+		return 1
+	}
+	return max(r.Cost, 0)
+}
+
 func newModel() *model { return &model{map[counterID]*modelCounter{}} }
 
 func (m *model) counter(r keyed.Request) *modelCounter {
@@ -143,12 +151,12 @@ func (m *model) decide(now time.Time, r keyed.Request) limit.Decision {
 	c := m.counter(r)
 	at := c.from(now)
 	room := new(big.Int).Sub(big.NewInt(r.Limit), c.held)
-	room.Sub(room, big.NewInt(r.Cost)) // for what is charged
+	room.Sub(room, big.NewInt(units(r))) // for what is charged
 	var d limit.Decision
 	switch {
-	case r.Cost > r.Limit:
+	case units(r) > r.Limit:
 		d.Never = true
-	case c.fits(at, r.Cost, r.Limit):
+	case c.fits(at, units(r), r.Limit):
 		d.OK = true
 	case room.Sign() >= 0:
 		d.RetryAfter = between(now, c.first(at, room))
@@ -188,7 +196,7 @@ func (m *model) take(now time.Time, r keyed.Request) limit.Decision {
 	d := m.decide(now, r)
 	if d.OK {
 		c := m.counter(r)
-		c.charge(c.from(now), r.Cost)
+		c.charge(c.from(now), units(r))
 		m.describe(&d, now, r, 0)
 	}
 	return d
@@ -206,7 +214,7 @@ func (m *model) takeMany(now time.Time, requests []keyed.Request) (ds []limit.De
 			sum = new(big.Int)
 			sums[idOf(r)] = sum
 		}
-		sum.Add(sum, big.NewInt(r.Cost))
+		sum.Add(sum, big.NewInt(units(r)))
 		at := c.from(now)
 		room := new(big.Int).Sub(big.NewInt(r.Limit), sum)
 		unheld := new(big.Int).Sub(room, c.held)
@@ -222,7 +230,7 @@ func (m *model) takeMany(now time.Time, requests []keyed.Request) (ds []limit.De
 	}
 	for _, r := range requests {
 		if c := m.counter(r); passed {
-			c.charge(c.from(now), r.Cost)
+			c.charge(c.from(now), units(r))
 		}
 	}
 	return ds, passed
@@ -234,16 +242,25 @@ func (m *model) hold(now time.Time, r keyed.Request) limit.Decision {
 	if d.OK {
 		c := m.counter(r)
 		c.reach(c.from(now))
-		c.held.Add(c.held, big.NewInt(r.Cost))
+		c.held.Add(c.held, big.NewInt(units(r)))
 		m.describe(&d, now, r, 0)
 	}
 	return d
 }
 
+// reset is Reset.
+func (m *model) reset(now time.Time, r keyed.Request) {
+	c := m.counter(r)
+	clear(c.cells)
+	if c.floor != nil {
+		c.reach(nanos(now))
+	}
+}
+
 // end is Commit of cost, and with cost 0 also Release.
 func (m *model) end(now time.Time, r keyed.Request, cost int64) {
 	c := m.counter(r)
-	c.held.Sub(c.held, big.NewInt(r.Cost))
+	c.held.Sub(c.held, big.NewInt(units(r)))
 	c.charge(c.from(now), cost)
 }
 

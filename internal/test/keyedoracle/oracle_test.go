@@ -106,6 +106,8 @@ func (s *session) step() {
 		s.batch()
 	case n < 17:
 		s.holdSome()
+	case n == 17 && s.random.IntN(3) == 0:
+		s.reset()
 	default:
 		s.endSome()
 	}
@@ -168,7 +170,7 @@ func (s *session) request() keyed.Request {
 func (s *session) cost(limit int64) int64 {
 	switch s.random.IntN(10) {
 	case 0:
-		return 0
+		return -s.random.Int64N(2) // 0 or Free
 	case 1:
 		return limit
 	case 2:
@@ -211,10 +213,20 @@ func (s *session) batch() {
 		if d := (limit.Decision{OK: got[i].OK, RetryAfter: got[i].RetryAfter, Never: got[i].Never}); d != want[i] {
 			s.t.Errorf("batch of %d, passed %v: %s:\ngot  %+v\nwant %+v", len(got), passed, describeRequest(r), d, want[i])
 		}
-		r.Cost = 0
-		peek, err := s.lim.TakeAt(context.Background(), now, r)
+		peek, err := s.lim.PeekAt(context.Background(), now, r)
 		s.compare("peek after a batch", now, r, peek, s.model.decide(now, r), err)
 	}
+}
+
+// reset begins a counter anew, and looks at it: its holds are all that is left.
+func (s *session) reset() {
+	r := s.request()
+	now := s.now(r)
+	err := s.lim.ResetAt(now, r.Namespace, r.Key, r.Window)
+	s.say("reset %s: %v", describeRequest(r), err)
+	s.model.reset(now, r)
+	got, peeked := s.lim.PeekAt(context.Background(), now, r)
+	s.compare("peek after a reset", now, r, got, s.model.decide(now, r), errors.Join(err, peeked))
 }
 
 func (s *session) holdSome() {
@@ -246,10 +258,10 @@ func (s *session) endSome() {
 	case 1:
 		h.hold.Commit(-1 - s.random.Int64N(5)) // counts as nothing
 	case 2:
-		cost = h.request.Cost
+		cost = units(h.request)
 		h.hold.Commit(cost)
 	default:
-		if cost = s.random.Int64N(2*min(h.request.Cost, 1<<40) + 1); s.random.IntN(20) == 0 {
+		if cost = s.random.Int64N(2*min(units(h.request), 1<<40) + 1); s.random.IntN(20) == 0 {
 			cost = math.MaxInt64
 		}
 		h.hold.Commit(cost)
@@ -259,8 +271,7 @@ func (s *session) endSome() {
 	h.hold.Commit(7)
 	h.hold.Release()
 	r, now := h.request, time.Now()
-	r.Cost = 0
-	got, err := s.lim.TakeAt(context.Background(), now, r)
+	got, err := s.lim.PeekAt(context.Background(), now, r)
 	s.compare("peek after a hold", now, r, got, s.model.decide(now, r), err)
 }
 
@@ -287,7 +298,7 @@ func TestBadInput(t *testing.T) {
 		{func(r *keyed.Request) { r.Key = "" }, []string{"Key"}},
 		{func(r *keyed.Request) { r.Limit = 0 }, []string{"Limit", "0"}},
 		{func(r *keyed.Request) { r.Limit = -7 }, []string{"Limit", "-7"}},
-		{func(r *keyed.Request) { r.Cost = -1 }, []string{"Cost", "-1"}},
+		{func(r *keyed.Request) { r.Cost = -2 }, []string{"Cost", "-2"}},
 		{func(r *keyed.Request) { r.Cost = math.MinInt64 }, []string{"Cost", "-9223372036854775808"}},
 		{func(r *keyed.Request) { r.Window = 0 }, []string{"Window", "0s"}},
 		{func(r *keyed.Request) { r.Window = time.Millisecond - 1 }, []string{"Window", "999.999µs"}},
@@ -299,10 +310,11 @@ func TestBadInput(t *testing.T) {
 		c.change(&bad)
 		ctx, now := context.Background(), time.Now()
 		_, err := lim.TakeAt(ctx, now, bad)
+		_, peeked := lim.PeekAt(ctx, now, bad)
 		_, many := lim.TakeAllAt(ctx, now, good, bad)
 		h, _, held := lim.HoldAt(ctx, now, bad)
 		h.Commit(5)
-		for _, err := range []error{err, many, held} {
+		for _, err := range []error{err, peeked, many, held} {
 			if !errors.Is(err, keyed.ErrInvalid) || !errors.Is(err, limit.ErrInvalid) {
 				t.Fatalf("%s: error %v", describeRequest(bad), err)
 			}

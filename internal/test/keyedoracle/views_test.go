@@ -149,7 +149,9 @@ func (o *observer) step() {
 
 func (o *observer) request() keyed.Request {
 	r := o.requests[o.random.IntN(len(o.requests))]
-	r.Cost = min(r.Limit, o.random.Int64N(1+r.Limit/3))
+	if r.Cost = min(r.Limit, o.random.Int64N(1+r.Limit/3)); r.Cost == 0 {
+		r.Cost = keyed.Free
+	}
 	return r
 }
 
@@ -172,7 +174,7 @@ func (o *observer) before(node int, r keyed.Request) view {
 	}
 	for _, h := range o.holds {
 		if h.node == node && idOf(h.request) == idOf(r) {
-			v.least.held.Add(v.least.held, big.NewInt(h.request.Cost))
+			v.least.held.Add(v.least.held, big.NewInt(units(h.request)))
 		}
 	}
 	return v
@@ -205,11 +207,11 @@ func (o *observer) most(node int, r keyed.Request, v view) *modelCounter {
 // decided when it came or when it returned: over time, what counts becomes less.
 func (o *observer) judge(call string, node int, r keyed.Request, d limit.Decision, v view) {
 	o.say("%d: %s %s in %v: %+v", node, call, describeRequest(r), time.Since(v.from), d)
-	peeks := o.careful && r.Cost == 0 // of what is not known
-	if at := nanos(time.Now()); d.OK && !peeks && !v.least.fits(at, r.Cost, r.Limit) {
+	free := o.careful && units(r) == 0 // of what is not known
+	if at := nanos(time.Now()); d.OK && !free && !v.least.fits(at, units(r), r.Limit) {
 		o.t.Errorf("node %d admits %s, and knows of %v", node, describeRequest(r), v.least.effective(at))
 	}
-	if most, at := o.most(node, r, v), nanos(v.from); !d.OK && !o.careful && most.fits(at, r.Cost, r.Limit) {
+	if most, at := o.most(node, r, v), nanos(v.from); !d.OK && !o.careful && most.fits(at, units(r), r.Limit) {
 		o.t.Errorf("node %d denies %s, and there is %v", node, describeRequest(r), most.effective(at))
 	}
 	if d.OK {
@@ -236,7 +238,7 @@ func (o *observer) take(node int, r keyed.Request) {
 	}
 	o.judge("take", node, r, d, v)
 	if d.OK {
-		o.charge(node, v.from, r, r.Cost)
+		o.charge(node, v.from, r, units(r))
 	}
 }
 
@@ -256,8 +258,8 @@ func (o *observer) takeMany(node int) {
 		o.judge("take many", node, r, ds[i], views[i])
 	}
 	if ds[0].OK && ds[1].OK {
-		o.charge(node, views[0].from, requests[0], requests[0].Cost)
-		o.charge(node, views[1].from, requests[1], requests[1].Cost)
+		o.charge(node, views[0].from, requests[0], units(requests[0]))
+		o.charge(node, views[1].from, requests[1], units(requests[1]))
 	}
 }
 
@@ -279,7 +281,7 @@ func (o *observer) end() {
 	}
 	h := o.holds[0]
 	o.holds = o.holds[1:]
-	cost := o.random.Int64N(2*h.request.Cost + 1)
+	cost := o.random.Int64N(2*units(h.request) + 1)
 	o.say("%d: commit %d of %s", h.node, cost, describeRequest(h.request))
 	h.hold.Commit(cost)
 	o.charge(h.node, time.Now(), h.request, cost)

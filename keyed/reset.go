@@ -1,0 +1,66 @@
+package keyed
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrShared is returned by Reset with an Origin or an Exchange.
+var ErrShared = errors.New("counts that are shared only grow")
+
+// Reset is ResetAt at time.Now.
+func (l *Limiter) Reset(namespace, key string, window time.Duration) error {
+	return l.ResetAt(time.Now(), namespace, key, window)
+}
+
+// ResetAt begins a counter anew in the cell of now: what it was charged is forgotten, and also that
+// it may have been evicted. Open Holds stay, with their units. On a counter without units it does
+// nothing.
+//
+// ResetAt returns an error that matches ErrInvalid or ErrClosed as TakeAt does, ErrFull if a key
+// that may have been evicted finds no room, and ErrShared with an Origin or an Exchange: what those
+// have counted cannot be taken back, and other processes would go on to count it.
+func (l *Limiter) ResetAt(now time.Time, namespace, key string, window time.Duration) error {
+	const operation = "reset"
+	r := Request{Namespace: namespace, Key: key, Limit: 1, Window: window, Cost: Free}
+	if err := l.check(operation, &r); err != nil {
+		return err
+	}
+	if l.remote != nil {
+		return fmt.Errorf("%s: %w", operation, ErrShared)
+	}
+	r.resolve()
+	hash := l.hash(namespace, key, window)
+	s := l.shard(hash)
+	i := instantOf(now, window)
+	for {
+		e := l.find(namespace, key, window)
+		if e == nil {
+			made, d, o := l.add(s, hash, now, &r, resetting)
+			switch {
+			case made == nil && d.OK, made != nil && o == decided:
+				return nil
+			case made == nil:
+				return fmt.Errorf("%s: %w", operation, ErrFull)
+			}
+			e = made
+		}
+		if e.reset(&i) {
+			return nil
+		}
+		s.settle()
+	}
+}
+
+// reset begins an entry anew in the cell of an instant. It returns false if the entry is dead.
+func (e *entry) reset(i *instant) bool {
+	e.lock()
+	defer e.unlock()
+	if e.dead {
+		return false
+	}
+	e.setLocked(counts{held: e.held.Load()})
+	e.sequence.Store(i.sequence)
+	return true
+}

@@ -1,0 +1,54 @@
+package keyed
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Stats are totals of a Limiter since New, of what it lacked room for. Above 0 they say that
+// MaxKeys is too low, or that somebody invents keys.
+type Stats struct {
+	// Evicted is the number of counters that had weight when others took their places.
+	Evicted int64
+	// Refused is the number of requests that were refused because their key may have been evicted,
+	// or because all counters were on hold.
+	Refused int64
+}
+
+// Stats returns the totals.
+func (l *Limiter) Stats() Stats {
+	return Stats{Evicted: l.room.evicted.Load(), Refused: l.room.refused.Load()}
+}
+
+// room counts what a Limiter has no room for.
+type room struct {
+	evicted, refused atomic.Int64
+	told             Stats // the totals that OnError was told. The goroutine that tells has it.
+}
+
+// evictedOne is called when a counter that has weight was evicted. It may be called under locks.
+func (l *Limiter) evictedOne() {
+	l.room.evicted.Add(1)
+	l.tellFull()
+}
+
+// refusedOne is called when a request was refused for lack of room. It may be called under locks.
+func (l *Limiter) refusedOne() {
+	l.room.refused.Add(1)
+	l.tellFull()
+}
+
+// tellFull tells OnError what happened since it was told last, from a goroutine that ends then.
+func (l *Limiter) tellFull() {
+	const kind = "make room"
+	if l.errors.report == nil || !l.errors.begin(kind) {
+		return
+	}
+	go func() {
+		defer l.errors.end()
+		now, before := l.Stats(), l.room.told
+		l.room.told = now
+		l.errors.report(fmt.Errorf("%s: %w: %d that had weight evicted, %d requests refused", kind, ErrFull,
+			now.Evicted-before.Evicted, now.Refused-before.Refused))
+	}()
+}
