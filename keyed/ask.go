@@ -26,7 +26,7 @@ type flight struct {
 // question is one caller's wish to know the counts of an entry.
 type question struct {
 	entry *entry
-	after uint64 // if strict, only a read with a higher number answers it: it began after the caller came
+	after uint64 // the number of the first read that answers it, if not any fresh one does
 	asked bool   // after is set
 }
 
@@ -79,8 +79,12 @@ func (r *remote) pending(at int64, questions []question) (flights []*flight, ope
 		e, g := q.entry, q.entry.ledger
 		e.lock()
 		e.advanceLocked(at)
-		if !q.asked && g.strict(at) {
+		switch {
+		case q.asked:
+		case g.strict(at), !g.stale(at) && !g.young(at) && g.flight == nil:
 			q.after = g.begun + 1
+		case !g.stale(at) && !g.young(at):
+			q.after = g.begun
 		}
 		q.asked = true
 		switch {
@@ -157,7 +161,8 @@ func (r *remote) begin(f *flight) {
 			took = readTimeout
 		}
 		if err == nil {
-			r.settle(ctx, f, time.Since(begin))
+			took = time.Since(begin)
+			r.settle(ctx, f, took)
 		}
 	}()
 }
@@ -190,6 +195,7 @@ func (r *remote) finish(f *flight, counts []int64, err error, took time.Duration
 				e.ledger.failLocked(f.at + int64(took+retryAfter))
 			} else {
 				r.answerLocked(f, i, counts[2*i:2*i+2])
+				e.ledger.repliedLocked(f.at, took)
 			}
 			e.unlock()
 		}

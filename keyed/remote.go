@@ -24,6 +24,11 @@ const (
 	leastPatience = 10 * time.Millisecond
 	// addTimeout is how long one attempt of a replay may take.
 	addTimeout = time.Second
+	// boldShare is the part of what is left that a process charges on an old reply: a sixteenth. A
+	// reply is young for youngTrips times as long as it took, which counts as leastTrip at least.
+	boldShare  = 16
+	youngTrips = 3
+	leastTrip  = 3 * time.Millisecond
 	// maxAbandoned bounds the reads that went on after their timeout.
 	maxAbandoned = 100
 	// leastOrphans is the least of the bound of remote.orphans.
@@ -98,6 +103,7 @@ func (r *remote) open(e *entry) *ledger {
 	g := &ledger{remote: r, window: int64(e.kind.window), counter: e.counter()}
 	g.freshUntil.Store(math.MinInt64)
 	g.strictUntil.Store(math.MinInt64)
+	g.youngUntil.Store(math.MinInt64)
 	g.cells = append(g.cells, account{sequence: e.sequenceLocked()})
 	return g
 }
@@ -155,9 +161,11 @@ func (r *remote) settledLocked(e *entry) {
 	}
 }
 
-// charged is called after units of an entry were charged.
-func (r *remote) charged(e *entry, limit int64) {
+// charged is called after units of an entry were charged, at an instant in Unix nanoseconds.
+func (r *remote) charged(e *entry, limit, cost, at int64) {
 	g := e.ledger
+	g.since.Add(uint64(cost))
+	g.latest.Store(at)
 	if r.origin != nil && !g.queued.Load() {
 		r.enqueue(e)
 	}
