@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/breaker"
 )
 
 const (
@@ -22,6 +24,8 @@ const (
 	retryAfter  = 300 * time.Millisecond
 	// leastPatience is how long a read waits at least for a replay that it may contain.
 	leastPatience = 10 * time.Millisecond
+	// breakerOpen is how long nothing is read once half of at least 20 reads within 5 s failed.
+	breakerOpen = 5 * time.Second
 	// addTimeout is how long one attempt of a replay may take.
 	addTimeout = time.Second
 	// boldShare is the part of what is left that a process charges on an old reply: a sixteenth. A
@@ -45,7 +49,7 @@ type remote struct {
 	region   string
 	process  string // of replays; unique
 	errors   throttle
-	breaker  breaker // of reads
+	breaker  *breaker.Ratio // of reads
 
 	abandoned atomic.Int64    // reads that go on after their timeout
 	life      context.Context // of all reads; ended by Close
@@ -64,6 +68,7 @@ type remote struct {
 	attempted  chan struct{}        // closed when the attempt under way ends; nil if there is none
 	urgent     chan struct{}        // closed by Close: a pause before the next attempt ends
 	closed     bool
+	rests      time.Time // until when the breaker is open, by the clock of this process
 
 	regions regions
 	loop    exchangeLoop
@@ -92,6 +97,7 @@ func newRemote(l *Limiter, o Options) *remote {
 		flights:    map[*flight]struct{}{},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
+	r.breaker = breaker.New(breaker.Settings{Open: breakerOpen})
 	r.errors.report = o.OnError
 	r.regions.rows, r.regions.most = map[counter][]regionCell{}, o.MaxKeys
 	r.loop.every = cmp.Or(o.ExchangeEvery, time.Second)

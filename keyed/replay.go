@@ -211,7 +211,7 @@ func compareCells(x, y Cell) int {
 func (r *remote) deliver(ctx context.Context, p *replay) ([]int64, error) {
 	urgent := r.urgent
 	for wait := firstPause; ; wait = min(2*wait, lastPause) {
-		if err := pause(ctx, r.breaker.rest(time.Now()), r.urgent); err != nil {
+		if err := pause(ctx, r.rest(), r.urgent); err != nil {
 			return nil, err
 		}
 		r.beginAttempt()
