@@ -105,10 +105,13 @@ func (e *entry) admit(i *instant, r *Request, p purpose) (d limit.Decision, o ou
 }
 
 // decideShared is decide with an Origin or an Exchange. It asks the Origin before it admits, if
-// its counts are due. A refusal asks nothing.
+// its counts are due, or too old for what it charges. A refusal asks nothing.
 func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *instant, now time.Time, r *Request, p purpose) (d limit.Decision, o outcome) {
-	if e.ledger.asks(i.nanos) && e.peek(i, r.Limit, r.Cost).OK {
-		l.remote.ask(ctx, i.nanos, e)
+	if e.ledger.doubts(i.nanos) {
+		d = e.peek(i, r.Limit, r.Cost)
+		if d.OK && e.ledger.asks(i.nanos, r.Cost, int64(d.Remaining)) {
+			l.remote.ask(ctx, i.nanos, e)
+		}
 	}
 	if d, unknown := s.unread(e, now, r); unknown && (!d.OK || p == charging) {
 		return l.counted(d), decided
@@ -117,7 +120,7 @@ func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *insta
 	switch {
 	case o != decided:
 	case d.OK && r.Cost > 0 && p == charging:
-		l.remote.charged(e, r.Limit)
+		l.remote.charged(e, r.Limit, r.Cost, i.nanos)
 	case !d.OK && !d.Never:
 		l.remote.denied(e, i.nanos)
 	}

@@ -8,12 +8,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/breaker"
 )
 
 // flight is a read of the Origin that goes on: the current and the previous cell of one counter, or
 // of several of one batch. Many callers may wait for it; the end of one's context does not end it.
 type flight struct {
 	at      int64 // Unix nanoseconds of the request that began it
+	pass    breaker.Pass
 	entries []*entry
 	cells   []Cell // two of each entry: the current and the previous one
 	// included is how much of each count may be of this process, once the read has returned.
@@ -26,7 +29,7 @@ type flight struct {
 // question is one caller's wish to know the counts of an entry.
 type question struct {
 	entry *entry
-	after uint64 // if strict, only a read with a higher number answers it: it began after the caller came
+	after uint64 // the number of the first read that answers it, if not any fresh one does
 	asked bool   // after is set
 }
 
@@ -79,8 +82,12 @@ func (r *remote) pending(at int64, questions []question) (flights []*flight, ope
 		e, g := q.entry, q.entry.ledger
 		e.lock()
 		e.advanceLocked(at)
-		if !q.asked && g.strict(at) {
+		switch {
+		case q.asked:
+		case g.strict(at), !g.stale(at) && !g.young(at) && g.flight == nil:
 			q.after = g.begun + 1
+		case !g.stale(at) && !g.young(at):
+			q.after = g.begun
 		}
 		q.asked = true
 		switch {
@@ -88,13 +95,14 @@ func (r *remote) pending(at int64, questions []question) (flights []*flight, ope
 			e.unlock()
 			continue
 		case g.flight != nil:
-		case g.waitsLocked(at), begun == nil && !r.mayRead(at):
-			ok = false
-			e.unlock()
-			continue
 		default:
-			if begun == nil {
-				begun = &flight{at: at, done: make(chan struct{})}
+			if begun == nil && !g.waitsLocked(at) {
+				begun = r.takeOff(at)
+			}
+			if begun == nil || g.waitsLocked(at) {
+				ok = false
+				e.unlock()
+				continue
 			}
 			begun.addLocked(e)
 		}
@@ -110,8 +118,43 @@ func (r *remote) pending(at int64, questions []question) (flights []*flight, ope
 	return flights, open, ok
 }
 
-func (r *remote) mayRead(at int64) bool {
-	return r.abandoned.Load() < maxAbandoned && r.breaker.allow(at)
+// takeOff returns a new flight, or nil if there is to be none.
+func (r *remote) takeOff(at int64) *flight {
+	if r.abandoned.Load() >= maxAbandoned {
+		return nil
+	}
+	pass, ok := r.breaker.Enter(time.Unix(0, at))
+	if !ok {
+		return nil
+	}
+	return &flight{at: at, pass: pass, done: make(chan struct{})}
+}
+
+// land tells the breaker how a flight ended, and Adds when it opens. That Close ended it is neither
+// a success nor a failure.
+func (r *remote) land(f *flight, err error, took time.Duration) {
+	outcome := breaker.Success
+	switch {
+	case err != nil && r.life.Err() != nil:
+		outcome = breaker.Unknown
+	case err != nil:
+		outcome = breaker.Failure
+	}
+	end := time.Unix(0, f.at).Add(took)
+	r.breaker.Leave(f.pass, end, outcome)
+	open, now := r.breaker.IsOpen(end), time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if open && now.After(r.rests) { // calls from before it opened end later
+		r.rests = now.Add(breakerOpen)
+	}
+}
+
+// rest returns how long the breaker is open by the clock of this process.
+func (r *remote) rest() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.rests)
 }
 
 // addLocked has the flight read the cells of an entry.
@@ -157,7 +200,8 @@ func (r *remote) begin(f *flight) {
 			took = readTimeout
 		}
 		if err == nil {
-			r.settle(ctx, f, time.Since(begin))
+			took = time.Since(begin)
+			r.settle(ctx, f, took)
 		}
 	}()
 }
@@ -176,20 +220,19 @@ func checkCounts(counts []int64, n int) error {
 }
 
 // finish ends a flight, and reports whether it had not ended before. took is how long the read took
-// in request time. That Close ended a read is no failure.
+// in request time.
 func (r *remote) finish(f *flight, counts []int64, err error, took time.Duration) (first bool) {
 	f.once.Do(func() {
 		first = true
 		f.err = err
-		if err == nil || r.life.Err() == nil {
-			r.breaker.record(f.at+int64(took), time.Now(), err != nil)
-		}
+		r.land(f, err, took)
 		for i, e := range f.entries {
 			e.lock()
 			if err != nil {
 				e.ledger.failLocked(f.at + int64(took+retryAfter))
 			} else {
 				r.answerLocked(f, i, counts[2*i:2*i+2])
+				e.ledger.repliedLocked(f.at, took)
 			}
 			e.unlock()
 		}

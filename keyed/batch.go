@@ -249,7 +249,11 @@ func (b *batch) ask(ctx context.Context) bool {
 	var due []*entry
 	nanos := b.members[0].instant.nanos
 	for k := range b.members {
-		if m := &b.members[k]; m.first == k && m.entry != nil && m.entry.ledger.asks(nanos) {
+		m := &b.members[k]
+		if m.first != k || m.entry == nil || !m.entry.ledger.doubts(nanos) {
+			continue
+		}
+		if left := int64(b.decisions[k].Remaining) - (m.total - m.want); m.entry.ledger.asks(nanos, m.total, left) {
 			due = append(due, m.entry)
 		}
 	}
@@ -336,7 +340,7 @@ func (b *batch) charged() {
 	}
 	for k := range b.members {
 		if m := &b.members[k]; m.request.Cost > 0 {
-			b.limiter.remote.charged(m.entry, m.request.Limit)
+			b.limiter.remote.charged(m.entry, m.request.Limit, m.request.Cost, m.instant.nanos)
 		}
 	}
 }

@@ -51,9 +51,10 @@ func (h Hold) end(now time.Time, cost int64) {
 		return
 	}
 	e := s.entry
+	var i instant
 	e.lock()
 	if cost > 0 {
-		i := instantOf(now, e.kind.window)
+		i = instantOf(now, e.kind.window)
 		e.rollLocked(i.sequence)
 	}
 	c := e.countsLocked()
@@ -63,7 +64,7 @@ func (h Hold) end(now time.Time, cost int64) {
 	e.pins--
 	e.unlock()
 	if cost > 0 && s.limiter.remote != nil {
-		s.limiter.remote.charged(e, s.limit)
+		s.limiter.remote.charged(e, s.limit, cost, i.nanos)
 	}
 }
 

@@ -3,6 +3,7 @@ package keyed
 import (
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // maxAccounts is the number of cells of a counter that are told apart. Beyond that, units that wait
@@ -13,11 +14,14 @@ const maxAccounts = 16
 type ledger struct {
 	imports
 
-	freshUntil  atomic.Int64 // Unix nanoseconds; before it the last read answers for its cells
-	strictUntil atomic.Int64 // Unix nanoseconds; before it an allow asks the Origin
-	limit       atomic.Int64 // units; of the last charge, if there is an Exchange
-	queued      atomic.Bool  // in remote.queue
-	grown       atomic.Bool  // in regions.grown
+	freshUntil  atomic.Int64  // Unix nanoseconds; before it the last read answers for its cells
+	strictUntil atomic.Int64  // Unix nanoseconds; before it an allow asks the Origin
+	youngUntil  atomic.Int64  // Unix nanoseconds; before it the last reply answers for any charge
+	latest      atomic.Int64  // Unix nanoseconds; of the latest charge
+	since       atomic.Uint64 // units that this process charged since the last reply
+	limit       atomic.Int64  // units; of the last charge, if there is an Exchange
+	queued      atomic.Bool   // in remote.queue
+	grown       atomic.Bool   // in regions.grown
 
 	remote  *remote
 	counter counter // fixed
@@ -29,6 +33,7 @@ type ledger struct {
 	answered uint64    // number of the latest read that succeeded
 	failed   bool      // the latest read failed
 	retryAt  int64     // Unix nanoseconds; if failed, when to read again
+	sentAt   int64     // Unix nanoseconds; of the latest charge in the latest replay
 }
 
 // account is what is known of one cell. Units of this process are own; of these acked are in the
@@ -53,11 +58,42 @@ type account struct {
 	pushed       int64 // the latest count that the Exchange has
 }
 
-// asks reports whether a request that this process would admit asks the Origin first. at is in Unix
-// nanoseconds. A time limit that is twice as far away as it can be was set by a clock that was far
-// ahead, and does not count.
-func (g *ledger) asks(at int64) bool {
-	return g.remote.origin != nil && (g.stale(at) || g.strict(at))
+// doubts reports whether a request that this process would admit may have to ask the Origin first.
+// at is in Unix nanoseconds. A time limit that is twice as far away as it can be was set by a clock
+// that was far ahead, and does not count.
+func (g *ledger) doubts(at int64) bool {
+	return g.remote.origin != nil && (!g.young(at) || g.stale(at) || g.strict(at))
+}
+
+// asks reports whether it has to, if doubts is true: it is for cost units, and leaves some.
+func (g *ledger) asks(at, cost, left int64) bool {
+	return g.bold(cost, left) || g.stale(at) || g.strict(at)
+}
+
+// bold reports whether the charges since the last reply, with that of a request, are above a share
+// of what they leave: others may have had it meanwhile.
+func (g *ledger) bold(cost, left int64) bool {
+	return cost > 0 && g.since.Load()+uint64(cost) > uint64(max(left, 0))/boldShare
+}
+
+// young reports whether the last reply came just now.
+func (g *ledger) young(at int64) bool {
+	return uint64(g.youngUntil.Load()-at-1) < 2*uint64(youngFor(readTimeout))
+}
+
+// repliedLocked is called after a reply to what was asked at an instant, in Unix nanoseconds, and
+// took some time.
+func (g *ledger) repliedLocked(at int64, took time.Duration) {
+	g.since.Store(0)
+	if until := at + int64(youngFor(took)); !g.young(until) {
+		g.youngUntil.Store(until)
+	}
+}
+
+// youngFor returns how long a reply answers for any charge. Under load, replays follow one another,
+// and what is known is up to two round trips old.
+func youngFor(took time.Duration) time.Duration {
+	return youngTrips * min(max(took, leastTrip), readTimeout)
 }
 
 func (g *ledger) stale(at int64) bool {

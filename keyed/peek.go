@@ -101,8 +101,10 @@ func (l *Limiter) inquire(ctx context.Context, s *shard, e *entry, i *instant, n
 	e.lock()
 	e.rollLocked(i.sequence)
 	e.unlock()
-	if e.ledger.asks(i.nanos) && e.peek(i, r.Limit, r.Cost).OK {
-		l.remote.ask(ctx, i.nanos, e)
+	if e.ledger.doubts(i.nanos) {
+		if d := e.peek(i, r.Limit, r.Cost); d.OK && e.ledger.asks(i.nanos, r.Cost, int64(d.Remaining)) {
+			l.remote.ask(ctx, i.nanos, e)
+		}
 	}
 	return s.unread(e, now, r)
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/breaker"
 )
 
 const (
@@ -22,8 +24,15 @@ const (
 	retryAfter  = 300 * time.Millisecond
 	// leastPatience is how long a read waits at least for a replay that it may contain.
 	leastPatience = 10 * time.Millisecond
+	// breakerOpen is how long nothing is read once half of at least 20 reads within 5 s failed.
+	breakerOpen = 5 * time.Second
 	// addTimeout is how long one attempt of a replay may take.
 	addTimeout = time.Second
+	// boldShare is the part of what is left that a process charges on an old reply: a sixteenth. A
+	// reply is young for youngTrips times as long as it took, which counts as leastTrip at least.
+	boldShare  = 16
+	youngTrips = 3
+	leastTrip  = 3 * time.Millisecond
 	// maxAbandoned bounds the reads that went on after their timeout.
 	maxAbandoned = 100
 	// leastOrphans is the least of the bound of remote.orphans.
@@ -38,9 +47,9 @@ type remote struct {
 	origin   Origin   // or nil
 	exchange Exchange // or nil
 	region   string
-	process  string    // of replays; unique
-	errors   *throttle // the Limiter's
-	breaker  breaker   // of reads
+	process  string         // of replays; unique
+	errors   *throttle      // the Limiter's
+	breaker  *breaker.Ratio // of reads
 
 	abandoned atomic.Int64    // reads that go on after their timeout
 	life      context.Context // of all reads; ended by Close
@@ -59,6 +68,7 @@ type remote struct {
 	attempted  chan struct{}        // closed when the attempt under way ends; nil if there is none
 	urgent     chan struct{}        // closed by Close: a pause before the next attempt ends
 	closed     bool
+	rests      time.Time // until when the breaker is open, by the clock of this process
 
 	regions regions
 	loop    exchangeLoop
@@ -88,6 +98,7 @@ func newRemote(l *Limiter, o Options) *remote {
 		flights:    map[*flight]struct{}{},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
+	r.breaker = breaker.New(breaker.Settings{Open: breakerOpen})
 	r.regions.rows, r.regions.most = map[counter][]regionCell{}, o.MaxKeys
 	r.loop.every = cmp.Or(o.ExchangeEvery, time.Second)
 	return r
@@ -98,6 +109,7 @@ func (r *remote) open(e *entry) *ledger {
 	g := &ledger{remote: r, window: int64(e.kind.window), counter: e.counter()}
 	g.freshUntil.Store(math.MinInt64)
 	g.strictUntil.Store(math.MinInt64)
+	g.youngUntil.Store(math.MinInt64)
 	g.cells = append(g.cells, account{sequence: e.sequenceLocked()})
 	return g
 }
@@ -154,9 +166,11 @@ func (r *remote) settledLocked(e *entry) {
 	}
 }
 
-// charged is called after units of an entry were charged.
-func (r *remote) charged(e *entry, limit int64) {
+// charged is called after units of an entry were charged, at an instant in Unix nanoseconds.
+func (r *remote) charged(e *entry, limit, cost, at int64) {
 	g := e.ledger
+	g.since.Add(uint64(cost))
+	g.latest.Store(at)
 	if r.origin != nil && !g.queued.Load() {
 		r.enqueue(e)
 	}

@@ -21,6 +21,7 @@ const (
 type replay struct {
 	content Replay
 	entries []*entry
+	took    time.Duration // of the attempt that succeeded
 }
 
 // enqueue has the units of an entry replayed.
@@ -190,6 +191,7 @@ func (g *ledger) collectLocked(e *entry, deltas []delta) []delta {
 		a := &g.cells[i]
 		if units := g.ownLocked(e, a) - a.acked - a.inFlight; units > 0 {
 			a.inFlight += units
+			g.sentAt = g.latest.Load()
 			deltas = append(deltas, delta{Delta{g.counter.cell(a.sequence), units}, e})
 		}
 	}
@@ -209,7 +211,7 @@ func compareCells(x, y Cell) int {
 func (r *remote) deliver(ctx context.Context, p *replay) ([]int64, error) {
 	urgent := r.urgent
 	for wait := firstPause; ; wait = min(2*wait, lastPause) {
-		if err := pause(ctx, r.breaker.rest(time.Now()), r.urgent); err != nil {
+		if err := pause(ctx, r.rest(), r.urgent); err != nil {
 			return nil, err
 		}
 		r.beginAttempt()
@@ -233,12 +235,13 @@ func (r *remote) deliver(ctx context.Context, p *replay) ([]int64, error) {
 func (r *remote) attempt(ctx context.Context, p *replay) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, addTimeout)
 	defer cancel()
-	content := p.content
+	content, begin := p.content, time.Now()
 	content.Deltas = slices.Clone(content.Deltas) // whatever an Origin does with it
 	counts, err := guarded(func() ([]int64, error) { return r.origin.Add(ctx, content) })
 	if err != nil {
 		return nil, err
 	}
+	p.took = time.Since(begin)
 	if wrong := checkCounts(counts, len(content.Deltas)); wrong != nil { // acknowledged, but it tells nothing
 		r.errors.send("replay to origin", wrong)
 		return nil, nil
@@ -272,6 +275,9 @@ func (r *remote) acknowledge(p *replay, counts []int64) {
 				count = counts[i]
 			}
 			a.ackLocked(count)
+			if counts != nil && d.Sequence == e.sequenceLocked() {
+				e.ledger.repliedLocked(e.ledger.sentAt, p.took)
+			}
 			r.importLocked(e)
 		}
 		r.settledLocked(e)

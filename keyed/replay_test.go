@@ -331,3 +331,28 @@ func TestReplayWithoutCounts(t *testing.T) {
 		}
 	})
 }
+
+// While the breaker is open nothing is replayed either, whatever ends meanwhile.
+func TestBreakerRestsReplays(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		origin := keyedtest.NewOrigin()
+		l := shared(t, keyed.Options{Origin: origin})
+		origin.Set(keyedtest.Faults{Hang: true})
+		var calls sync.WaitGroup
+		for key := range 25 {
+			if key == 20 {
+				time.Sleep(100 * time.Millisecond)
+			}
+			calls.Go(func() { takeNow(t, l, costing(perMinute(fmt.Sprint(key), 9), 0)) })
+		}
+		calls.Wait() // opened 100 ms ago
+		origin.Set(keyedtest.Faults{})
+		takeNow(t, l, perMinute("a", 9))
+		time.Sleep(4900*time.Millisecond - 1)
+		synctest.Wait()
+		wantCalls(t, origin, "Add", 0)
+		time.Sleep(1)
+		synctest.Wait()
+		wantCalls(t, origin, "Add", 1)
+	})
+}

@@ -4,6 +4,7 @@ package keyedoracle_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,10 +115,55 @@ func TestFleetBurst(t *testing.T) {
 	}
 }
 
+// Bursts of about the limit that come to one node after another in one window, while the others
+// charge nothing: by the reply that it has, each of them believes that the limit is there in full.
+func TestFigureFleetSpacedBursts(t *testing.T) {
+	for _, nodes := range []int{3, 5, 9} {
+		for _, apart := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second} {
+			worst := 0.0
+			for seed := range seeds() {
+				synctest.Test(t, func(t *testing.T) { worst = max(worst, spaced(t, nodes, 1000, apart, seed)) })
+			}
+			t.Logf("| %d | %v | %.3f |", nodes, apart, worst)
+			if nodes <= 5 && apart > 3*metro.roundTrip && worst > 1.3 {
+				t.Errorf("%d nodes, bursts %v apart: %.3f of the limit", nodes, apart, worst)
+			}
+		}
+	}
+}
+
+// spaced returns which share of a limit passes of bursts that come to the nodes in turn, each of
+// 0.8 to 1.2 × the limit within up to 20 ms.
+func spaced(t *testing.T, nodes, limit int, apart time.Duration, seed uint64) float64 {
+	random := rand.New(rand.NewPCG(seed, 8))
+	return share(t, nodes, limit, true, func(c *crowd) {
+		for node := range nodes {
+			next := time.Now().Add(apart)
+			size, spread := limit*8/10+random.IntN(limit*4/10), random.IntN(20)
+			for range size {
+				c.ask(node)
+				time.Sleep(time.Duration(spread) * time.Millisecond / time.Duration(size))
+			}
+			time.Sleep(time.Until(next))
+		}
+	})
+}
+
 // burst returns which share of a limit passes when twice the limit comes to some nodes within 50
-// ms, evenly. Warm nodes have read the cell a second before.
+// ms, evenly.
 func burst(t *testing.T, nodes, limit int, warm bool) float64 {
-	f := fleet{nodes: nodes, limit: int64(limit), window: time.Minute, load: 2, network: metro, seed: 1}
+	return share(t, nodes, limit, warm, func(c *crowd) {
+		for i := range 2 * limit {
+			c.ask(i % nodes)
+			time.Sleep(50 * time.Millisecond / time.Duration(2*limit))
+		}
+	})
+}
+
+// share returns which share of a limit a fleet admits in one cell. Warm nodes have read the cell
+// a second before the load comes.
+func share(t *testing.T, nodes, limit int, warm bool, load func(*crowd)) float64 {
+	f := fleet{nodes: nodes, limit: int64(limit), window: time.Minute, network: metro, seed: 1}
 	g := newRegion(t)
 	c := &crowd{fleet: f, t: t, start: time.Now().Truncate(f.window).Add(f.window)}
 	c.out = outcome{limit: f.limit, cells: make([]int64, 2), origin: make([]int64, 2)}
@@ -131,10 +177,7 @@ func burst(t *testing.T, nodes, limit int, warm bool) float64 {
 		}
 	}
 	time.Sleep(time.Second)
-	for i := range 2 * limit {
-		c.ask(i % nodes)
-		time.Sleep(50 * time.Millisecond / time.Duration(2*limit))
-	}
+	load(c)
 	c.calls.Wait()
 	g.closeAll(t, c.limiters)
 	c.collect(g)

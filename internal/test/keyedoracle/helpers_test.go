@@ -22,6 +22,9 @@ func times(short, long int) int {
 	return max(1, short/racetest.Factor)
 }
 
+// seeds returns how many seeds a figure is the worst of.
+func seeds() uint64 { return uint64(times(2, 10)) }
+
 // fleetSizes are the numbers of processes of a fleet; with the race detector, one.
 func fleetSizes() []int {
 	if racetest.Factor > 1 && !isLong() {
