@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,13 +129,47 @@ func TestServerHangs(t *testing.T) {
 	}
 }
 
+// A call is made in the goroutine of the caller, also with a client that heeds no deadlines.
+func TestCallsTakeNoGoroutine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var here, reads atomic.Int64
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return tracedConn{conn, func() {
+			reads.Add(1)
+			if strings.Contains(string(debug.Stack()), t.Name()+"(") {
+				here.Add(1)
+			}
+		}}, err
+	}})
+	defer client.Close()
+	for kind, l := range kinds(standing{client: client}, redislimit.Options{}) {
+		take(t, l, kind, 1)
+	}
+	if here.Load() == 0 || here.Load() != reads.Load() {
+		t.Errorf("%d of %d replies are read by the caller", here.Load(), reads.Load())
+	}
+}
+
+type tracedConn struct {
+	net.Conn
+	reads func()
+}
+
+func (c tracedConn) Read(p []byte) (int, error) {
+	c.reads()
+	return c.Conn.Read(p)
+}
+
 // A caller that gives up gets the error of its context, and no mode decides in its place.
 func TestCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := standing{client: newClient(t, server.Addr())}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
 	var errs reported
-	l := kinds(s, redislimit.Options{OnFailure: redislimit.FailOpen, OnError: errs.add})["token bucket"]
+	l := kinds(standing{client: client}, redislimit.Options{OnFailure: redislimit.FailOpen, OnError: errs.add})["token bucket"]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.Canceled) || d.OK {
@@ -143,8 +179,9 @@ func TestCallerGivesUp(t *testing.T) {
 	defer server.Resume()
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || d.OK {
-		t.Errorf("past its deadline: %+v, %v", d, err)
+	began := time.Now()
+	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || d.OK || time.Since(began) > time.Second {
+		t.Errorf("past its deadline: %+v, %v after %v", d, err, time.Since(began))
 	}
 	if errs.len() != 0 {
 		t.Errorf("reported: %v", errs.all)

@@ -18,7 +18,8 @@ type Limiter interface {
 	// reports the state. A number above what can ever pass at once is refused with Never.
 	//
 	// Its error matches limit.ErrInvalid for an empty key or a negative n, is ctx.Err() if ctx ends
-	// before there is an answer, and otherwise matches ErrUnavailable: Redis gives no answer, and
+	// before there is an answer (what cancels it is noticed with the answer, or after
+	// Options.Timeout), and otherwise matches ErrUnavailable: Redis gives no answer, and
 	// the limiter has FailClosed. With FailOpen and Local a failure of Redis is no error, and the
 	// decision is as these say. With an error the Decision is a refusal, but the units may have
 	// been charged: repeat the call with the same WithOperation to learn it.

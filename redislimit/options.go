@@ -18,7 +18,8 @@ type Options struct {
 	Prefix string
 	// OnFailure is what happens when Redis gives no answer. Zero is FailClosed.
 	OnFailure Failure
-	// Timeout is how long a call waits for Redis. Zero is 250 ms.
+	// Timeout is how long a call waits for Redis. Zero is 250 ms. A deadline of the context ends
+	// the call earlier.
 	Timeout time.Duration
 	// CacheDenials is for how many keys a limiter remembers its last denial, and refuses the same
 	// number of units by itself until RetryAfter. It gives up to notice units that are given back

@@ -15,20 +15,21 @@ import (
 
 // server is a server as one limiter sees it: within a timeout, and behind a breaker.
 type server struct {
-	client  redis.UniversalClient
+	client  redis.UniversalClient // the caller's
+	asked   redis.UniversalClient // what is asked, on the same connections
 	timeout time.Duration
-	heeds   bool  // the client heeds the deadlines of contexts
+	heeds   bool  // asked heeds the deadlines of contexts
 	keep    int64 // milliseconds for which answers are kept; 0 if the client sends nothing twice
 	breaker *breaker.Ratio
 	onError func(error)
 }
 
 func newServer(client redis.UniversalClient, timeout time.Duration, onError func(error)) *server {
-	s := &server{client: client, timeout: timeout, breaker: breaker.New(breaker.Settings{}), onError: onError}
+	s := &server{client: client, asked: client, timeout: timeout, breaker: breaker.New(breaker.Settings{}), onError: onError}
 	s.keep = remembered.Milliseconds()
 	switch client := client.(type) {
 	case *redis.Client:
-		s.heeds = client.Options().ContextTimeoutEnabled
+		s.asked, s.heeds = heeding(client), true
 		if client.Options().MaxRetries == 0 {
 			s.keep = 0
 		}
@@ -38,6 +39,19 @@ func newServer(client redis.UniversalClient, timeout time.Duration, onError func
 		s.heeds = client.Options().ContextTimeoutEnabled
 	}
 	return s
+}
+
+// heeding returns the client, or if that ignores the deadlines of contexts a copy on its
+// connections that heeds them, so that no call takes a goroutine to be back in time. A copy has no
+// hooks.
+func heeding(client *redis.Client) *redis.Client {
+	was := client.Options()
+	if was.ContextTimeoutEnabled {
+		return client
+	}
+	heeds := client.WithTimeout(was.ReadTimeout) // its options are its own
+	heeds.Options().WriteTimeout, heeds.Options().ContextTimeoutEnabled = was.WriteTimeout, true
+	return heeds
 }
 
 // ask calls f, which must be idempotent, within the timeout. Its error is that of the context if
@@ -53,7 +67,7 @@ func ask[T any](ctx context.Context, s *server, f func(context.Context) (T, erro
 	}
 	outcome := breaker.Failure
 	defer func() { s.breaker.Leave(pass, time.Now(), outcome) }()
-	value, err = within(ctx, s, f)
+	value, err = deadline.Call(ctx, s.timeout, s.heeds, f)
 	switch {
 	case err == nil:
 		outcome = breaker.Success
@@ -93,15 +107,16 @@ func passes(err error) bool {
 	return false
 }
 
-// within calls f with a context that ends after the timeout, and returns no later.
+// within calls f with a context that ends after the timeout, and returns no later. It is for calls
+// in the background: it also returns as soon as ctx is cancelled, which takes a goroutine.
 func within[T any](ctx context.Context, s *server, f func(context.Context) (T, error)) (T, error) {
-	return deadline.Call(ctx, s.timeout, s.heeds, f)
+	return deadline.Call(ctx, s.timeout, false, f)
 }
 
 // eval runs a script and returns its answer, which is a text.
 func (s *server) eval(ctx context.Context, script *redis.Script, keys []string, args []any) (string, error) {
 	return ask(ctx, s, func(ctx context.Context) (string, error) {
-		return script.Run(ctx, s.client, keys, args...).Text()
+		return script.Run(ctx, s.asked, keys, args...).Text()
 	})
 }
 
