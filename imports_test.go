@@ -39,11 +39,13 @@ var importRules = map[string][]string{
 		modulePath + "/money",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
-	"adaptive":        {modulePath + "/limit", modulePath + "/internal/wire"},
-	"debounce":        {},
-	"limit":           {},
-	"money":           {},
-	"keyed":           {modulePath + "/limit"},
+	"adaptive": {modulePath + "/limit", modulePath + "/internal/wire"},
+	"debounce": {},
+	"limit":    {modulePath + "/internal/slidingwindow"},
+	"money":    {},
+	"keyed": {
+		modulePath + "/limit", modulePath + "/internal/breaker", modulePath + "/internal/slidingwindow",
+	},
 	"keyed/keyedtest": {modulePath + "/keyed"},
 	"llmhttp": {
 		modulePath, modulePath + "/money",
@@ -118,7 +120,8 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
-	"internal/breaker": {},
+	"internal/breaker":       {},
+	"internal/slidingwindow": {},
 	"internal/tally": {
 		modulePath + "/internal/account", modulePath + "/internal/state", modulePath + "/internal/tokens",
 		modulePath + "/money",
