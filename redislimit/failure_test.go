@@ -87,9 +87,10 @@ func TestServerIsKilled(t *testing.T) {
 			}
 		}
 		for range 12 {
-			id, ds, err := g.TakeAll(t.Context(), charges(all, "group", 1, 1, 1, 1)...)
+			h, ds, err := g.HoldAll(t.Context(), charges(all, "group", 1, 1, 1, 1)...)
+			id := h.ID()
 			if id != "" || errors.Is(err, redislimit.ErrUnavailable) != tt.closed || len(ds) != map[bool]int{false: 4}[tt.closed] {
-				t.Fatalf("%s: TakeAll: %q, %+v, %v", tt.name, id, ds, err)
+				t.Fatalf("%s: HoldAll: %q, %+v, %v", tt.name, id, ds, err)
 			}
 		}
 		if errs.len() == 0 || errs.len() > 100 {
@@ -328,13 +329,13 @@ func TestOneCallADecision(t *testing.T) {
 		}
 		for range 2 {
 			asked.calls.Store(0)
-			id, _, err := g.TakeAll(t.Context(), charges(all, "g", 1, 2, 3, 4)...)
-			if err != nil || g.Release(t.Context(), id) != nil {
+			h, _, err := g.HoldAll(t.Context(), charges(all, "g", 1, 2, 3, 4)...)
+			if err != nil || h.Release(t.Context()) != nil {
 				t.Fatal(err)
 			}
 		}
 		if calls := asked.calls.Load(); calls != 2 {
-			t.Errorf("TakeAll and Release take %d calls, want 2", calls)
+			t.Errorf("HoldAll and Release take %d calls, want 2", calls)
 		}
 	})
 }

@@ -80,18 +80,19 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// Any id is one that TakeAll could have returned, or an error, and a row's name is read back or an
+// Any id is one that a Hold could have, or an error, and a row's name is read back or an
 // error.
 func FuzzNames(f *testing.F) {
 	f.Add(`{"r":"e30=","p":[{"k":"w","s":"e30=","n":1,"b":[60,1]}]}`)
 	f.Add(`60000000000 7 1 2 abbeu`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if h, err := parseHold(base64.RawURLEncoding.EncodeToString([]byte(text))); err == nil {
-			again, err := parseHold(h.String())
-			if err != nil || len(again.Parts) != len(h.Parts) {
+		var g Group
+		if h, err := g.Held(base64.RawURLEncoding.EncodeToString([]byte(text))); err == nil && h.held != nil {
+			again, err := g.Held(h.ID())
+			if err != nil || len(again.held.Parts) != len(h.held.Parts) {
 				t.Errorf("%q: %+v, and read back %+v, %v", text, h, again, err)
 			}
-			for _, p := range h.Parts {
+			for _, p := range h.held.Parts {
 				p.change(p.N)
 			}
 		}

@@ -25,8 +25,8 @@ type Options struct {
 	// number of units by itself until RetryAfter. It gives up to notice units that are given back
 	// meanwhile. Admissions are never remembered. Zero remembers nothing. A Group ignores it.
 	CacheDenials int
-	// HoldTTL is how long what Group.TakeAll has taken can be settled. Zero is 10 minutes. The
-	// limiters ignore it.
+	// HoldTTL is how long a Hold of Group.HoldAll can be settled. Zero is 10 minutes. The limiters
+	// ignore it.
 	HoldTTL time.Duration
 	// OnError is told when Redis fails, in the goroutine of the caller. Nil discards errors. While
 	// the breaker is open nothing fails.

@@ -21,7 +21,7 @@ import (
 // SlidingLog must not be used. It is safe for concurrent use.
 type SlidingLog struct{ limiter *limiter }
 
-// maxEntries is how many entries a log has at most, but for those of Group.Commit.
+// maxEntries is how many entries a log has at most, but for those of Hold.Commit.
 const maxEntries = 4096
 
 // NewSlidingLog returns a SlidingLog. Its parameters and errors are those of NewFixedWindow.

@@ -166,7 +166,7 @@ func BenchmarkDeny(b *testing.B) {
 	})
 }
 
-// BenchmarkTakeAll is four limiters in one call, and its settling.
+// BenchmarkTakeAll is four limiters in one call, for good and to be settled, and the settling.
 func BenchmarkTakeAll(b *testing.B) {
 	client, ctx := start(b, 3), context.Background()
 	o := redislimit.Options{Timeout: 10 * time.Second}
@@ -177,18 +177,22 @@ func BenchmarkTakeAll(b *testing.B) {
 		{Limiter: must(redislimit.NewSlidingLog(client, most, time.Hour, o)), Key: "k", N: 10},
 		{Limiter: must(redislimit.NewTokenBucket(client, limit.PerSecond(1<<30), 1<<40, o)), Key: "k", N: 10},
 	}
-	var ids []string
+	var holds []redislimit.Hold
 	measure(b, []subject{
 		bare(ctx, client),
 		{name: "takeall4", ask: func() error {
-			id, _, err := g.TakeAll(ctx, charges...)
-			ids = append(ids, id)
+			_, err := g.TakeAll(ctx, charges...)
+			return err
+		}},
+		{name: "holdall4", ask: func() error {
+			h, _, err := g.HoldAll(ctx, charges...)
+			holds = append(holds, h)
 			return err
 		}},
 		{name: "commit4", ask: func() error {
-			id := ids[len(ids)-1]
-			ids = ids[:len(ids)-1]
-			return g.Commit(ctx, id, 7, 7, 7, 7)
+			h := holds[len(holds)-1]
+			holds = holds[:len(holds)-1]
+			return h.Commit(ctx, 7, 7, 7, 7)
 		}},
 	})
 }
