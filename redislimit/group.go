@@ -110,7 +110,7 @@ func (g *Group) parts(charges []Charge) (parts []part, of []int, err error) {
 	states := make(map[string]int, len(charges))
 	for i, c := range charges {
 		field := func(err error) error { return fmt.Errorf("charges[%d]: %w", i, err) }
-		if c.Limiter == nil || c.Limiter.core() == nil {
+		if isNil(c.Limiter) || c.Limiter.core() == nil {
 			return nil, nil, field(fmt.Errorf("%w: Limiter is nil", limit.ErrInvalid))
 		}
 		if err := checkTake(c.Key, c.N); err != nil {
@@ -185,20 +185,20 @@ func (g *Group) ask(ctx context.Context, parts []part, holds bool) (h Hold, ds [
 		return Hold{}, nil, fmt.Errorf("%w: the operation has taken %d states, not %d", limit.ErrInvalid, len(reports), len(parts))
 	}
 	if err != nil || len(reports) != len(parts) {
-		return Hold{}, nil, g.server.odd(errReply)
+		return Hold{}, nil, g.server.report(errReply)
 	}
 	fits := true
 	for i, p := range parts {
 		d, err := p.limiter.decision(reports[i], p.n, ok && keep >= 0)
 		if err != nil {
-			return Hold{}, nil, g.server.odd(err)
+			return Hold{}, nil, g.server.report(err)
 		}
 		ds = append(ds, d)
 		fits = fits && d.OK
 	}
 	switch {
 	case keep >= 0 && fits != ok:
-		return Hold{}, nil, g.server.odd(errReply)
+		return Hold{}, nil, g.server.report(errReply)
 	case ok && keep >= 0 && holds:
 		h = Hold{g, &held}
 	}

@@ -262,6 +262,21 @@ func TestLogSettlesAsAList(t *testing.T) {
 	})
 }
 
+// What is held for less than a millisecond is charged, too.
+func TestHoldForAMoment(t *testing.T) {
+	onServers(t, func(t *testing.T, s standing) {
+		s.setTime(epoch)
+		g := must(redislimit.NewGroup(s.client, redislimit.Options{Timeout: patience, HoldTTL: time.Microsecond}))
+		charge := redislimit.Charge{Limiter: kinds(s, redislimit.Options{})["sliding log"], Key: "k", N: 4}
+		if h, ds, err := g.HoldAll(t.Context(), charge); err != nil || !ds[0].OK || h.ID() == "" {
+			t.Errorf("%+v, %v", ds, err)
+		}
+		if left := remaining(t, []redislimit.Charge{charge}); left[0] != 96 {
+			t.Errorf("%v remain", left)
+		}
+	})
+}
+
 // Batches over the same keys in opposite order neither block nor overshoot.
 func TestTakeAllInOppositeOrder(t *testing.T) {
 	t.Parallel()

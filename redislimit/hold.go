@@ -114,7 +114,7 @@ func (h Hold) settle(ctx context.Context, used []int) error {
 	case answer == "unknown":
 		return ErrNotHeld
 	case answer != "settled":
-		return server.odd(errReply)
+		return server.report(errReply)
 	}
 	return nil
 }

@@ -77,7 +77,10 @@ func newLimiter(client redis.UniversalClient, a algorithm, o Options) *limiter {
 // so no two pairs of a key and a limiter have one state.
 func (l *limiter) state(key string) string { return "{" + key + l.suffix }
 
-func (l *limiter) take(ctx context.Context, key string, n int) (limit.Decision, error) {
+func (l *limiter) core() *limiter { return l }
+
+// Take charges n units to a key if all of them may pass. See Limiter for its errors.
+func (l *limiter) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
 	if err := checkTake(key, n); err != nil {
 		return limit.Decision{}, fmt.Errorf("take: %w", err)
 	}
@@ -123,7 +126,7 @@ func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, e
 	}
 	ok, reports, err := verdict(answer)
 	if err != nil || len(reports) != 1 {
-		return limit.Decision{}, l.server.odd(errReply)
+		return limit.Decision{}, l.server.report(errReply)
 	}
 	d, err := l.decision(reports[0], n, true)
 	if ok && named && asked == n && !d.OK { // the first call of the operation asked for fewer units
@@ -133,7 +136,7 @@ func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, e
 		err = errReply
 	}
 	if err != nil {
-		return limit.Decision{}, l.server.odd(err)
+		return limit.Decision{}, l.server.report(err)
 	}
 	return d, nil
 }

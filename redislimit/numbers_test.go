@@ -56,10 +56,7 @@ func FuzzReport(f *testing.F) {
 	f.Add("9007199254740991 9007199254740991 9007199254740991", 1<<40)
 	f.Add("-1 1", 1)
 	f.Fuzz(func(t *testing.T, report string, n int) {
-		w, err := newWindow("", 1000, 60_000_000_000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := window{1000, 60_000_000}
 		b, err := newBucket("", limit.PerSecond(7), 1000)
 		if err != nil {
 			t.Fatal(err)

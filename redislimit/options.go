@@ -43,7 +43,7 @@ const (
 
 // check returns an error that names the field and its value, and sets what is zero.
 func (o *Options) check(operation string, client redis.UniversalClient) error {
-	if client == nil || reflect.ValueOf(client).Kind() == reflect.Pointer && reflect.ValueOf(client).IsNil() {
+	if isNil(client) {
 		return fmt.Errorf("%s: %w: client is nil", operation, limit.ErrInvalid)
 	}
 	invalid := func(format string, args ...any) error {
@@ -73,4 +73,9 @@ func (o *Options) check(operation string, client redis.UniversalClient) error {
 		o.HoldTTL = defaultHoldTTL
 	}
 	return nil
+}
+
+// isNil reports whether a value is nil, or a nil pointer.
+func isNil(value any) bool {
+	return value == nil || reflect.ValueOf(value).Kind() == reflect.Pointer && reflect.ValueOf(value).IsNil()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -54,39 +55,38 @@ func heeding(client *redis.Client) *redis.Client {
 	return heeds
 }
 
-// ask calls f, which must be idempotent, within the timeout. Its error is that of the context if
-// the caller gave up, matches limit.ErrInvalid if the server refuses what the caller asked for, and
-// is a failure of Redis otherwise, which it reports and which matches ErrUnavailable.
-func ask[T any](ctx context.Context, s *server, f func(context.Context) (T, error)) (value T, err error) {
+// eval runs a script, which must be idempotent, within the timeout, and returns its answer, which
+// is a text. Its error is that of the context if the caller gave up, matches limit.ErrInvalid if
+// the server refuses what the caller asked for, and is a failure of Redis otherwise, which it
+// reports and which matches ErrUnavailable.
+func (s *server) eval(ctx context.Context, script *redis.Script, keys []string, args []any) (answer string, err error) {
 	if err := ctx.Err(); err != nil {
-		return value, err
+		return answer, err
 	}
 	pass, ok := s.breaker.Enter(time.Now())
 	if !ok {
-		return value, errOpen
+		return answer, errOpen
 	}
 	outcome := breaker.Failure
 	defer func() { s.breaker.Leave(pass, time.Now(), outcome) }()
-	value, err = deadline.Call(ctx, s.timeout, s.heeds, f)
+	answer, err = deadline.Call(ctx, s.timeout, s.heeds, func(ctx context.Context) (string, error) {
+		return script.Run(ctx, s.asked, keys, args...).Text()
+	})
 	switch {
 	case err == nil:
 		outcome = breaker.Success
-		return value, nil
+		return answer, nil
 	case ctx.Err() != nil:
 		outcome = breaker.Unknown
-		return value, ctx.Err()
+		return answer, ctx.Err()
 	case redis.HasErrorPrefix(err, "CROSSSLOT"):
 		outcome = breaker.Success
-		return value, fmt.Errorf("%w: keys lie in several slots, and the server is a Cluster: %w", limit.ErrInvalid, err)
+		return answer, fmt.Errorf("%w: keys lie in several slots, and the server is a Cluster: %w", limit.ErrInvalid, err)
 	}
 	if !passes(err) {
 		outcome = breaker.Success
 	}
-	err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	if s.onError != nil {
-		s.onError(err)
-	}
-	return value, err
+	return answer, s.report(err)
 }
 
 // passing are the errors of a server that may be gone the next moment.
@@ -96,15 +96,8 @@ var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN
 // one of those that pass.
 func passes(err error) bool {
 	var answer redis.Error
-	if !errors.As(err, &answer) {
-		return true
-	}
-	for _, prefix := range passing {
-		if redis.HasErrorPrefix(err, prefix) {
-			return true
-		}
-	}
-	return false
+	return !errors.As(err, &answer) ||
+		slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // within calls f with a context that ends after the timeout, and returns no later. It is for calls
@@ -113,15 +106,9 @@ func within[T any](ctx context.Context, s *server, f func(context.Context) (T, e
 	return deadline.Call(ctx, s.timeout, false, f)
 }
 
-// eval runs a script and returns its answer, which is a text.
-func (s *server) eval(ctx context.Context, script *redis.Script, keys []string, args []any) (string, error) {
-	return ask(ctx, s, func(ctx context.Context) (string, error) {
-		return script.Run(ctx, s.asked, keys, args...).Text()
-	})
-}
-
-// odd reports an answer that cannot be used, and returns the error.
-func (s *server) odd(err error) error {
+// report tells OnError of a failure of Redis, or of an answer that cannot be used, and returns what
+// matches ErrUnavailable.
+func (s *server) report(err error) error {
 	err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	if s.onError != nil {
 		s.onError(err)
