@@ -71,7 +71,7 @@ func (e *Exchange) Push(ctx context.Context, rows []keyed.Row) error {
 			args = append(args, rowName(r), strconv.FormatInt(r.Count, 10), ttl(r.Cell))
 		}
 		_, err := within(ctx, e.server, func(ctx context.Context) (string, error) {
-			return pushScript.Run(ctx, e.server.asked, e.keys, args...).Text()
+			return pushScript.Run(ctx, e.server.client, e.keys, args...).Text()
 		})
 		if err != nil {
 			return fmt.Errorf("push rows: %w", err)
@@ -84,7 +84,7 @@ func (e *Exchange) Push(ctx context.Context, rows []keyed.Row) error {
 func (e *Exchange) Pull(ctx context.Context, cursor string) (rows []keyed.Row, next string, err error) {
 	epoch, after := parseCursor(cursor)
 	values, err := within(ctx, e.server, func(ctx context.Context) ([]string, error) {
-		return pullScript.Run(ctx, e.server.asked, e.keys, epoch, after, piece).StringSlice()
+		return pullScript.Run(ctx, e.server.client, e.keys, epoch, after, piece).StringSlice()
 	})
 	if err == nil && (len(values) < 2 || len(values)%2 != 0) {
 		err = errReply

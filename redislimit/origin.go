@@ -72,7 +72,7 @@ func (o *Origin) Read(ctx context.Context, cells []keyed.Cell) ([]int64, error) 
 			keys[i] = o.cellKey(c)
 		}
 		values, err := within(ctx, o.server, func(ctx context.Context) ([]any, error) {
-			return o.server.asked.MGet(ctx, keys...).Result()
+			return o.server.client.MGet(ctx, keys...).Result()
 		})
 		if err == nil {
 			counts, err = appendCounts(counts, values, len(part))
@@ -99,7 +99,7 @@ func (o *Origin) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
 			args = append(args, d.Add, ttl(d.Cell))
 		}
 		values, err := within(ctx, o.server, func(ctx context.Context) ([]any, error) {
-			return addScript.Run(ctx, o.server.asked, keys, args...).Slice()
+			return addScript.Run(ctx, o.server.client, keys, args...).Slice()
 		})
 		if err == nil {
 			counts, err = appendCounts(counts, values, len(part))

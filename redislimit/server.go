@@ -17,7 +17,7 @@ import (
 // server is a server as one limiter sees it: within a timeout, and behind a breaker.
 type server struct {
 	client  redis.UniversalClient // the caller's
-	asked   redis.UniversalClient // what is asked, on the same connections
+	asked   redis.UniversalClient // what scripts run on: the client, or a copy
 	timeout time.Duration
 	heeds   bool  // asked heeds the deadlines of contexts
 	keep    int64 // milliseconds for which answers are kept; 0 if the client sends nothing twice
