@@ -101,52 +101,52 @@ func TestClaimGroupSettle(t *testing.T) {
 		ctx := t.Context()
 		g, of := newGroup(s), kinds(s, redislimit.Options{Timeout: patience})
 		all := charges(of, "k", 10, 10, 10, 10)
-		id, _, err := g.TakeAll(ctx, all...)
-		if err != nil || id == "" {
-			t.Fatal(id, err)
+		h, _, err := g.HoldAll(ctx, all...)
+		if err != nil || h.ID() == "" {
+			t.Fatal(h, err)
 		}
-		if err := g.Commit(ctx, id, -1); !errors.Is(err, limit.ErrInvalid) {
+		if err := h.Commit(ctx, -1); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
-		if err := g.Commit(ctx, id, 1, 2, 3, 4, 5); !errors.Is(err, limit.ErrInvalid) {
+		if err := h.Commit(ctx, 1, 2, 3, 4, 5); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
-		if err := g.Commit(ctx, id, math.MaxInt64); !errors.Is(err, limit.ErrInvalid) {
+		if err := h.Commit(ctx, math.MaxInt64); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
 		if got := fmt.Sprint(remaining(t, all)); got != "[90 90 90 90]" {
 			t.Error(got)
 		}
-		if err := g.Commit(ctx, id, 5, 20, 0, 10); err != nil {
+		if err := h.Commit(ctx, 5, 20, 0, 10); err != nil {
 			t.Error(err)
 		}
 		for range 2 {
-			if err := g.Commit(ctx, id, 50, 50, 50, 50); err != nil {
+			if err := h.Commit(ctx, 50, 50, 50, 50); err != nil {
 				t.Error(err)
 			}
-			if err := g.Release(ctx, id); err != nil {
+			if err := h.Release(ctx); err != nil {
 				t.Error(err)
 			}
 		}
 		if got := fmt.Sprint(remaining(t, all)); got != "[95 80 100 90]" {
 			t.Error(got)
 		}
-		for _, bad := range []string{"x", "e30", id[:len(id)-4], strings.Repeat("A", 1<<16)} {
-			if err := g.Release(ctx, bad); err == nil {
+		for _, bad := range []string{"x", "e30", h.ID()[:len(h.ID())-4], strings.Repeat("A", 1<<16)} {
+			if _, err := g.Held(bad); err == nil {
 				t.Errorf("%.20s: nil", bad)
 			}
 		}
-		id, _, _ = g.TakeAll(ctx, all...)
+		h, _, _ = g.HoldAll(ctx, all...)
 		s.flush(t)
-		if err := g.Release(ctx, id); !errors.Is(err, redislimit.ErrNotHeld) {
+		if err := h.Release(ctx); !errors.Is(err, redislimit.ErrNotHeld) {
 			t.Error(err)
 		}
 		if got := fmt.Sprint(remaining(t, all)); got != "[100 100 100 100]" {
 			t.Error(got)
 		}
 		// more than the limit, then nothing passes but all recovers
-		id, _, _ = g.TakeAll(ctx, all...)
-		if err := g.Commit(ctx, id, 1<<50, 1<<50, 1<<50, 1<<50); err != nil {
+		h, _, _ = g.HoldAll(ctx, all...)
+		if err := h.Commit(ctx, 1<<50, 1<<50, 1<<50, 1<<50); err != nil {
 			t.Error(err)
 		}
 		for _, c := range all {
@@ -163,10 +163,10 @@ func TestClaimGroupBad(t *testing.T) {
 		ctx := t.Context()
 		g, of := newGroup(s), kinds(s, redislimit.Options{Timeout: patience})
 		all := charges(of, "k", 10, 10, -10, 10)
-		if _, _, err := g.TakeAll(ctx, all...); !errors.Is(err, limit.ErrInvalid) {
+		if _, err := g.TakeAll(ctx, all...); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
-		if _, _, err := g.TakeAll(ctx, redislimit.Charge{}); !errors.Is(err, limit.ErrInvalid) {
+		if _, err := g.TakeAll(ctx, redislimit.Charge{}); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
 		all[2].N = 0
@@ -174,9 +174,9 @@ func TestClaimGroupBad(t *testing.T) {
 			t.Error(got)
 		}
 		all[0].N = math.MaxInt64
-		id, ds, err := g.TakeAll(ctx, all[0], all[0], all[1])
-		if err != nil || id != "" || ds[0].OK || !ds[0].Never || !ds[1].Never {
-			t.Error(id, ds, err)
+		h, ds, err := g.HoldAll(ctx, all[0], all[0], all[1])
+		if err != nil || h.ID() != "" || ds[0].OK || !ds[0].Never || !ds[1].Never {
+			t.Error(h, ds, err)
 		}
 		if got := fmt.Sprint(remaining(t, all)); got != "[100 100 100 100]" {
 			t.Error(got)
@@ -192,7 +192,7 @@ func TestClaimTypedNil(t *testing.T) {
 			}
 		}()
 		var none *redislimit.FixedWindow
-		if _, _, err := newGroup(s).TakeAll(t.Context(), redislimit.Charge{Limiter: none, Key: "k", N: 1}); !errors.Is(err, limit.ErrInvalid) {
+		if _, err := newGroup(s).TakeAll(t.Context(), redislimit.Charge{Limiter: none, Key: "k", N: 1}); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
 	})
@@ -235,15 +235,15 @@ func TestClaimCrossSlot(t *testing.T) {
 	o := redislimit.Options{Timeout: patience}
 	l := must(redislimit.NewFixedWindow(client, 5, time.Hour, o))
 	g := must(redislimit.NewGroup(client, o))
-	if _, _, err := g.TakeAll(t.Context(), redislimit.Charge{Limiter: l, Key: "a", N: 1}, redislimit.Charge{Limiter: l, Key: "b", N: 1}); !errors.Is(err, limit.ErrInvalid) {
+	if _, err := g.TakeAll(t.Context(), redislimit.Charge{Limiter: l, Key: "a", N: 1}, redislimit.Charge{Limiter: l, Key: "b", N: 1}); !errors.Is(err, limit.ErrInvalid) {
 		t.Error(err)
 	}
 	for _, k := range [][2]string{{"{x}a", "{x}b"}, {"a", "a}b"}, {"{{x}a", "{{x}b"}} {
-		id, ds, err := g.TakeAll(t.Context(), redislimit.Charge{Limiter: l, Key: k[0], N: 1}, redislimit.Charge{Limiter: l, Key: k[1], N: 1})
-		if err != nil || id == "" {
-			t.Error(k, id, ds, err)
+		h, ds, err := g.HoldAll(t.Context(), redislimit.Charge{Limiter: l, Key: k[0], N: 1}, redislimit.Charge{Limiter: l, Key: k[1], N: 1})
+		if err != nil || h.ID() == "" {
+			t.Error(k, h, ds, err)
 		}
-		if err := g.Commit(t.Context(), id, 0, 2); err != nil {
+		if err := h.Commit(t.Context(), 0, 2); err != nil {
 			t.Error(k, err)
 		}
 	}
@@ -331,15 +331,15 @@ func TestClaimGroupOperation(t *testing.T) {
 		g, of := newGroup(s), kinds(s, redislimit.Options{})
 		ctx := redislimit.WithOperation(t.Context(), "op")
 		all := charges(of, "k", 60, 60, 60, 60)
-		id, ds, err := g.TakeAll(ctx, all...)
-		id2, ds2, err2 := g.TakeAll(ctx, all...)
-		if err != nil || err2 != nil || id != id2 || fmt.Sprint(ds) != fmt.Sprint(ds2) {
-			t.Error(id == id2, ds, ds2, err, err2)
+		h, ds, err := g.HoldAll(ctx, all...)
+		again, ds2, err2 := g.HoldAll(ctx, all...)
+		if err != nil || err2 != nil || h.ID() != again.ID() || fmt.Sprint(ds) != fmt.Sprint(ds2) {
+			t.Error(h.ID() == again.ID(), ds, ds2, err, err2)
 		}
 		more := charges(of, "k", 90, 90, 90, 90)
-		_, ds2, err2 = g.TakeAll(ctx, more...)
+		_, ds2, err2 = g.HoldAll(ctx, more...)
 		t.Log("more units:", ds2, err2)
-		if _, ds2, err2 = g.TakeAll(ctx, all[:2]...); !errors.Is(err2, limit.ErrInvalid) {
+		if _, ds2, err2 = g.HoldAll(ctx, all[:2]...); !errors.Is(err2, limit.ErrInvalid) {
 			t.Error("fewer charges:", ds2, err2)
 		}
 	})

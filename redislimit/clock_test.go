@@ -169,11 +169,11 @@ func TestEverythingEnds(t *testing.T) {
 		take(t, l, kind, 1000) // never passes
 	}
 	group := must(redislimit.NewGroup(s.client, redislimit.Options{Timeout: patience, HoldTTL: time.Minute}))
-	id, _, err := group.TakeAll(t.Context(), redislimit.Charge{Limiter: kinds(s, redislimit.Options{})["sliding log"], Key: "g", N: 2})
+	h, _, err := group.HoldAll(t.Context(), redislimit.Charge{Limiter: kinds(s, redislimit.Options{})["sliding log"], Key: "g", N: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := group.Commit(t.Context(), id, 3); err != nil {
+	if err := h.Commit(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
 	keys := s.client.Keys(t.Context(), "*").Val()

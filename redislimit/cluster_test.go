@@ -40,20 +40,20 @@ func TestCluster(t *testing.T) {
 	for i, l := range all {
 		charges = append(charges, redislimit.Charge{Limiter: l, Key: fmt.Sprintf("{acme}%d", i), N: 10})
 	}
-	id, ds, err := g.TakeAll(t.Context(), charges...)
-	if err != nil || id == "" {
+	h, ds, err := g.HoldAll(t.Context(), charges...)
+	if err != nil || h.ID() == "" {
 		t.Fatalf("%+v, %v", ds, err)
 	}
-	if err := g.Commit(t.Context(), id, 5, 5, 5, 5); err != nil {
+	if err := h.Commit(t.Context(), 5, 5, 5, 5); err != nil {
 		t.Fatal(err)
 	}
 	charges[1].Key = "elsewhere"
-	if _, _, err := g.TakeAll(t.Context(), charges...); !errors.Is(err, limit.ErrInvalid) {
+	if _, err := g.TakeAll(t.Context(), charges...); !errors.Is(err, limit.ErrInvalid) {
 		t.Errorf("keys of several slots: %v", err)
 	}
 	single := newClient(t, cluster.Servers[0].Addr())
 	direct := must(redislimit.NewFixedWindow(single, 100, time.Hour, o))
-	_, _, err = must(redislimit.NewGroup(single, o)).TakeAll(t.Context(),
+	_, err = must(redislimit.NewGroup(single, o)).TakeAll(t.Context(),
 		redislimit.Charge{Limiter: direct, Key: "a", N: 1}, redislimit.Charge{Limiter: direct, Key: "b", N: 1})
 	if !errors.Is(err, limit.ErrInvalid) {
 		t.Errorf("keys of several slots, with the client of one node: %v", err)

@@ -22,6 +22,15 @@
 // client that sends nothing twice (MaxRetries: -1) makes a decision cheaper: nothing is kept then,
 // but for WithOperation.
 //
+// # Clients
+//
+// Set ContextTimeoutEnabled in the options of the client. Without it go-redis ignores the deadlines
+// of contexts, and a call must not wait longer than Options.Timeout. So limiters and Groups ask a
+// *redis.Client through a copy that heeds them: on its connections, with its timeouts and its
+// DialHooks, but without its other hooks, such as those that trace. A ClusterClient and a Ring have
+// no such copies: each call takes a goroutine, which costs half as much again. Origin and Exchange,
+// which are asked in the background, take one always, and return as soon as a context is cancelled.
+//
 // # Keys
 //
 // A limiter keeps one key in Redis for each key that it is asked for, and for ten seconds one for

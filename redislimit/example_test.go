@@ -115,7 +115,7 @@ func ExampleNewTokenBucket() {
 
 // A call takes one request and an estimate of its tokens, both or none, and gives back the tokens
 // that it did not need.
-func ExampleGroup_TakeAll() {
+func ExampleGroup_HoldAll() {
 	client, _ := exampleClient()
 	defer client.Close()
 	ctx := context.Background()
@@ -134,13 +134,13 @@ func ExampleGroup_TakeAll() {
 	charges := func(estimate int) []redislimit.Charge {
 		return []redislimit.Charge{{Limiter: requests, Key: "{acme}", N: 1}, {Limiter: tokens, Key: "{acme}", N: estimate}}
 	}
-	id, ds, err := group.TakeAll(ctx, charges(8_000)...)
-	fmt.Println(id != "", ds[0].Remaining, ds[1].Remaining, err)
-	_, ds, err = group.TakeAll(ctx, charges(8_000)...)
+	hold, ds, err := group.HoldAll(ctx, charges(8_000)...)
+	fmt.Println(ds[0].OK && ds[1].OK, ds[0].Remaining, ds[1].Remaining, err)
+	ds, err = group.TakeAll(ctx, charges(8_000)...)
 	fmt.Println(ds[0].OK, ds[1].OK, ds[1].RetryAfter, err)
 
-	fmt.Println(group.Commit(ctx, id, 1, 1_500))
-	_, ds, _ = group.TakeAll(ctx, charges(8_000)...)
+	fmt.Println(hold.Commit(ctx, 1, 1_500))
+	ds, _ = group.TakeAll(ctx, charges(8_000)...)
 	fmt.Println(ds[0].Remaining, ds[1].Remaining)
 	// Output:
 	// true 59 2000 <nil>

@@ -35,8 +35,8 @@ const (
 	invalidShare = Failure(math.MinInt64)
 )
 
-// ErrUnavailable is matched by the errors of FailClosed, and of Group.Commit and Group.Release,
-// when Redis gives no answer.
+// ErrUnavailable is matched by the errors of FailClosed, and of Commit and Release of a Hold, when
+// Redis gives no answer.
 var ErrUnavailable = errors.New("redis is unavailable")
 
 // errOpen tells that the breaker is open.

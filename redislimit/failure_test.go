@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,9 +87,10 @@ func TestServerIsKilled(t *testing.T) {
 			}
 		}
 		for range 12 {
-			id, ds, err := g.TakeAll(t.Context(), charges(all, "group", 1, 1, 1, 1)...)
+			h, ds, err := g.HoldAll(t.Context(), charges(all, "group", 1, 1, 1, 1)...)
+			id := h.ID()
 			if id != "" || errors.Is(err, redislimit.ErrUnavailable) != tt.closed || len(ds) != map[bool]int{false: 4}[tt.closed] {
-				t.Fatalf("%s: TakeAll: %q, %+v, %v", tt.name, id, ds, err)
+				t.Fatalf("%s: HoldAll: %q, %+v, %v", tt.name, id, ds, err)
 			}
 		}
 		if errs.len() == 0 || errs.len() > 100 {
@@ -127,13 +130,47 @@ func TestServerHangs(t *testing.T) {
 	}
 }
 
+// A call is made in the goroutine of the caller, also with a client that heeds no deadlines.
+func TestCallsTakeNoGoroutine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var here, reads atomic.Int64
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return tracedConn{conn, func() {
+			reads.Add(1)
+			if strings.Contains(string(debug.Stack()), t.Name()+"(") {
+				here.Add(1)
+			}
+		}}, err
+	}})
+	defer client.Close()
+	for kind, l := range kinds(standing{client: client}, redislimit.Options{}) {
+		take(t, l, kind, 1)
+	}
+	if here.Load() == 0 || here.Load() != reads.Load() {
+		t.Errorf("%d of %d replies are read by the caller", here.Load(), reads.Load())
+	}
+}
+
+type tracedConn struct {
+	net.Conn
+	reads func()
+}
+
+func (c tracedConn) Read(p []byte) (int, error) {
+	c.reads()
+	return c.Conn.Read(p)
+}
+
 // A caller that gives up gets the error of its context, and no mode decides in its place.
 func TestCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := standing{client: newClient(t, server.Addr())}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
 	var errs reported
-	l := kinds(s, redislimit.Options{OnFailure: redislimit.FailOpen, OnError: errs.add})["token bucket"]
+	l := kinds(standing{client: client}, redislimit.Options{OnFailure: redislimit.FailOpen, OnError: errs.add})["token bucket"]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.Canceled) || d.OK {
@@ -143,8 +180,9 @@ func TestCallerGivesUp(t *testing.T) {
 	defer server.Resume()
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || d.OK {
-		t.Errorf("past its deadline: %+v, %v", d, err)
+	began := time.Now()
+	if d, err := l.Take(ctx, "k", 1); !errors.Is(err, context.DeadlineExceeded) || d.OK || time.Since(began) > time.Second {
+		t.Errorf("past its deadline: %+v, %v after %v", d, err, time.Since(began))
 	}
 	if errs.len() != 0 {
 		t.Errorf("reported: %v", errs.all)
@@ -291,13 +329,13 @@ func TestOneCallADecision(t *testing.T) {
 		}
 		for range 2 {
 			asked.calls.Store(0)
-			id, _, err := g.TakeAll(t.Context(), charges(all, "g", 1, 2, 3, 4)...)
-			if err != nil || g.Release(t.Context(), id) != nil {
+			h, _, err := g.HoldAll(t.Context(), charges(all, "g", 1, 2, 3, 4)...)
+			if err != nil || h.Release(t.Context()) != nil {
 				t.Fatal(err)
 			}
 		}
 		if calls := asked.calls.Load(); calls != 2 {
-			t.Errorf("TakeAll and Release take %d calls, want 2", calls)
+			t.Errorf("HoldAll and Release take %d calls, want 2", calls)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -16,33 +15,17 @@ import (
 //
 // Around the end of a cell, up to 2*limit units can pass at nearly the same time. Make it with
 // NewFixedWindow: the zero FixedWindow must not be used. It is safe for concurrent use.
-type FixedWindow struct{ limiter *limiter }
+type FixedWindow struct{ *limiter }
 
 // NewFixedWindow returns a FixedWindow of units, 1 to 2^50, in a window of length, which is whole
 // microseconds and up to 35 years. The client stays the caller's. It returns an error that matches
 // limit.ErrInvalid and names what is out of range. It does not ask the server.
 func NewFixedWindow(client redis.UniversalClient, units int, length time.Duration, o Options) (*FixedWindow, error) {
-	const operation = "new fixed window"
-	if err := o.check(operation, client); err != nil {
-		return nil, err
-	}
-	w, err := newWindow(operation, units, length)
+	w, err := newWindow("new fixed window", client, units, length, &o)
 	if err != nil {
 		return nil, err
 	}
 	return &FixedWindow{newLimiter(client, fixedWindow{w}, o)}, nil
-}
-
-// Take charges n units to a key if all of them may pass. See Limiter for its errors.
-func (f *FixedWindow) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return f.limiter.take(ctx, key, n)
-}
-
-func (f *FixedWindow) core() *limiter {
-	if f == nil {
-		return nil
-	}
-	return f.limiter
 }
 
 type fixedWindow struct{ window }

@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,11 +18,10 @@ type Charge struct {
 	N       int     // units, not negative
 }
 
-// Group takes from several limiters, or from several keys of them, at once: all or none. What it
-// has taken can be settled by its id, by any process: Commit says what was used in the end, Release
-// that nothing was. Without that it stays charged.
+// Group takes from several limiters, or from several keys of them, at once: all or none. TakeAll
+// charges for good, and HoldAll what is settled when it is known how much was used.
 //
-// In a Cluster, all keys of one TakeAll must lie in one slot. The hash tag of a key is what stands
+// In a Cluster, all keys of one call must lie in one slot. The hash tag of a key is what stands
 // before its first closing brace, so keys that begin with the same tag in braces go together:
 // "{acme}requests" and "{acme}tokens". Make it with NewGroup: the zero Group must not be used. It
 // is safe for concurrent use.
@@ -31,16 +29,12 @@ type Group struct {
 	server  *server
 	prefix  string
 	failure Failure
-	holdTTL time.Duration
-	oneSlot bool // the client needs all keys of a call in one slot
+	holdTTL int64 // milliseconds
+	oneSlot bool  // the client needs all keys of a call in one slot
 }
 
-// maxCharges is how many states a TakeAll may have.
+// maxCharges is how many states a call may have.
 const maxCharges = 100
-
-// ErrNotHeld is returned by Commit and Release for an id of which the server knows nothing: it was
-// made longer than Options.HoldTTL ago, or the server has lost it. What was taken stays charged.
-var ErrNotHeld = errors.New("nothing is held by this id")
 
 // NewGroup returns a Group. Its OnFailure holds in place of that of the limiters. It returns an
 // error that matches limit.ErrInvalid and names what is out of range. It does not ask the server.
@@ -49,7 +43,8 @@ func NewGroup(client redis.UniversalClient, o Options) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{
-		server: newServer(client, o.Timeout, o.OnError), prefix: o.Prefix, failure: o.OnFailure, holdTTL: o.HoldTTL,
+		server: newServer(client, o.Timeout, o.OnError), prefix: o.Prefix, failure: o.OnFailure,
+		holdTTL: max(1, o.HoldTTL.Milliseconds()),
 	}
 	switch client.(type) {
 	case *redis.ClusterClient, *redis.Ring:
@@ -58,7 +53,7 @@ func NewGroup(client redis.UniversalClient, o Options) (*Group, error) {
 	return g, nil
 }
 
-// part is the charges of a TakeAll for one state.
+// part is the charges of a call for one state.
 type part struct {
 	limiter *limiter
 	key     string
@@ -66,34 +61,47 @@ type part struct {
 }
 
 // TakeAll charges all, up to 100, or, if one of them does not fit, nothing. It passed if and only
-// if all Decisions, in the order of the charges, are OK; id then names what was taken, and is "" if
-// that is nothing. Charges of one limiter and key count together. In a refusal, the Decisions that
-// are not OK are those of the charges that stand in the way; the others are not charged either.
-// The slice stays as it is.
+// if all Decisions, in the order of the charges, are OK. Charges of one limiter and key count
+// together. In a refusal, the Decisions that are not OK are those of the charges that stand in the
+// way; the others are not charged either. The slice stays as it is.
 //
-// Its errors are those of Take, with the OnFailure of the Group. With FailOpen and Local there is
-// no id if Redis fails; with Local each limiter decides by the share of the Group, apart from its
-// own.
-func (g *Group) TakeAll(ctx context.Context, charges ...Charge) (id string, ds []limit.Decision, err error) {
-	parts, of, err := g.parts(charges)
+// Its errors are those of Take, with the OnFailure of the Group; with Local each limiter decides by
+// the share of the Group, apart from its own.
+func (g *Group) TakeAll(ctx context.Context, charges ...Charge) ([]limit.Decision, error) {
+	_, ds, err := g.all(ctx, charges, false)
 	if err != nil {
-		return "", nil, fmt.Errorf("take all: %w", err)
+		return nil, fmt.Errorf("take all: %w", err)
 	}
-	if len(parts) == 0 {
-		return "", nil, nil
+	return ds, nil
+}
+
+// HoldAll is TakeAll of what can be settled. The Hold is the zero Hold if nothing was taken, and
+// with FailOpen and Local if Redis fails.
+func (g *Group) HoldAll(ctx context.Context, charges ...Charge) (Hold, []limit.Decision, error) {
+	h, ds, err := g.all(ctx, charges, true)
+	if err != nil {
+		return Hold{}, nil, fmt.Errorf("hold all: %w", err)
 	}
-	id, decisions, err := g.ask(ctx, parts)
+	return h, ds, nil
+}
+
+func (g *Group) all(ctx context.Context, charges []Charge, holds bool) (h Hold, ds []limit.Decision, err error) {
+	parts, of, err := g.parts(charges)
+	if err != nil || len(parts) == 0 {
+		return Hold{}, nil, err
+	}
+	h, decisions, err := g.ask(ctx, parts, holds)
 	if err != nil && failed(err) && g.failure != FailClosed {
 		decisions, err = g.without(parts, time.Now())
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("take all: %w", err)
+		return Hold{}, nil, err
 	}
 	ds = make([]limit.Decision, len(charges))
 	for i := range charges {
 		ds[i] = decisions[of[i]]
 	}
-	return id, ds, nil
+	return h, ds, nil
 }
 
 // parts returns the charges with those of one state together, and for each charge its part.
@@ -102,7 +110,7 @@ func (g *Group) parts(charges []Charge) (parts []part, of []int, err error) {
 	states := make(map[string]int, len(charges))
 	for i, c := range charges {
 		field := func(err error) error { return fmt.Errorf("charges[%d]: %w", i, err) }
-		if c.Limiter == nil || c.Limiter.core() == nil {
+		if isNil(c.Limiter) || c.Limiter.core() == nil {
 			return nil, nil, field(fmt.Errorf("%w: Limiter is nil", limit.ErrInvalid))
 		}
 		if err := checkTake(c.Key, c.N); err != nil {
@@ -140,53 +148,61 @@ func tag(key string) string {
 }
 
 // ask has the server decide.
-func (g *Group) ask(ctx context.Context, parts []part) (id string, ds []limit.Decision, err error) {
+func (g *Group) ask(ctx context.Context, parts []part, holds bool) (h Hold, ds []limit.Decision, err error) {
 	op, named, err := operation(ctx)
 	if err != nil {
-		return "", nil, err
+		return Hold{}, nil, err
 	}
-	record := "{" + parts[0].key + "}:" + g.prefix + ":" + layout + ":held:" + op
-	held := hold{Record: []byte(record)}
-	keep := g.holdTTL.Milliseconds()
-	keys := []string{record}
+	what, keep := ":taken:", g.server.keep
+	switch {
+	case holds:
+		what, keep = ":held:", g.holdTTL
+	case named:
+		keep = remembered.Milliseconds()
+	}
+	record := "{" + parts[0].key + "}:" + g.prefix + ":" + layout + what + op
+	held, keys := hold{Record: []byte(record)}, []string{record}
 	args := append(make([]any, 0, 1+6*len(parts)), nil)
 	for _, p := range parts {
 		asked := p.n
 		if p.n > p.limiter.most() {
-			keep, asked = 0, 0
+			keep, asked = -1, 0
 		}
-		keys = append(keys, p.limiter.state(p.key))
+		state := p.limiter.state(p.key)
+		keys = append(keys, state)
 		args = append(append(args, p.limiter.kind()), p.limiter.args(asked)...)
-		held.Parts = append(held.Parts, heldPart{p.limiter.kind(), []byte(p.limiter.state(p.key)), p.n, p.limiter.basis()})
+		if holds {
+			held.Parts = append(held.Parts, heldPart{p.limiter.kind(), []byte(state), p.n, p.limiter.basis()})
+		}
 	}
-	args[0] = max(keep, 0)
+	args[0] = keep
 	answer, err := g.server.eval(ctx, takeAllScript, keys, args)
 	if err != nil {
-		return "", nil, err
+		return Hold{}, nil, err
 	}
 	ok, reports, err := verdict(answer)
 	if err == nil && named && len(reports) != len(parts) {
-		return "", nil, fmt.Errorf("%w: the operation has taken %d states, not %d", limit.ErrInvalid, len(reports), len(parts))
+		return Hold{}, nil, fmt.Errorf("%w: the operation has taken %d states, not %d", limit.ErrInvalid, len(reports), len(parts))
 	}
 	if err != nil || len(reports) != len(parts) {
-		return "", nil, g.server.odd(errReply)
+		return Hold{}, nil, g.server.report(errReply)
 	}
 	fits := true
 	for i, p := range parts {
-		d, err := p.limiter.decision(reports[i], p.n, ok && keep > 0)
+		d, err := p.limiter.decision(reports[i], p.n, ok && keep >= 0)
 		if err != nil {
-			return "", nil, g.server.odd(err)
+			return Hold{}, nil, g.server.report(err)
 		}
 		ds = append(ds, d)
 		fits = fits && d.OK
 	}
 	switch {
-	case keep > 0 && fits != ok:
-		return "", nil, g.server.odd(errReply)
-	case ok && keep > 0:
-		id = held.String()
+	case keep >= 0 && fits != ok:
+		return Hold{}, nil, g.server.report(errReply)
+	case ok && keep >= 0 && holds:
+		h = Hold{g, &held}
 	}
-	return id, ds, nil
+	return h, ds, nil
 }
 
 // without decides without the server.
@@ -217,72 +233,4 @@ func (g *Group) without(parts []part, now time.Time) (ds []limit.Decision, err e
 		}
 	}
 	return ds, err
-}
-
-// Commit settles what TakeAll has taken: actual are the units that were used, in the order of the
-// states that the charges had, which is that of the charges where no limiter and key comes twice.
-// What was taken beyond them is given back as of the time at which it was taken, if it still
-// counts, and what was used beyond is charged now, even if that is more than the limit. Without
-// all of actual, the rest was used as taken. The first Commit or Release of an id ends it; later
-// calls, and those of the empty id, do nothing. It is safe to repeat a call that failed.
-//
-// It returns ErrNotHeld if the server knows nothing of the id, and otherwise the errors of Take,
-// with FailClosed.
-func (g *Group) Commit(ctx context.Context, id string, actual ...int) error {
-	if err := g.settle(ctx, id, func(i, n int) int {
-		if i < len(actual) {
-			return actual[i]
-		}
-		return n
-	}, actual...); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
-}
-
-// Release gives back all that TakeAll has taken. It is Commit of nothing.
-func (g *Group) Release(ctx context.Context, id string) error {
-	if err := g.settle(ctx, id, func(int, int) int { return 0 }); err != nil {
-		return fmt.Errorf("release: %w", err)
-	}
-	return nil
-}
-
-func (g *Group) settle(ctx context.Context, id string, used func(i, n int) int, actual ...int) error {
-	if id == "" {
-		return nil
-	}
-	held, err := parseHold(id)
-	if err != nil {
-		return err
-	}
-	if len(actual) > len(held.Parts) {
-		return fmt.Errorf("%w: there are %d actual numbers, want at most %d", limit.ErrInvalid, len(actual), len(held.Parts))
-	}
-	keys, args := []string{string(held.Record)}, []any{g.holdTTL.Milliseconds()}
-	for i, p := range held.Parts {
-		n := used(i, p.N)
-		if n < 0 || int64(n) > maxUnits {
-			return fmt.Errorf("%w: actual[%d] is %d, want 0 to 2^50", limit.ErrInvalid, i, n)
-		}
-		sign, change := "0", 0
-		switch {
-		case n > p.N:
-			sign, change = "+", n-p.N
-		case n < p.N:
-			sign, change = "-", p.N-n
-		}
-		keys = append(keys, string(p.State))
-		args = append(append(args, p.Kind, sign), p.change(change)...)
-	}
-	answer, err := g.server.eval(ctx, settleScript, keys, args)
-	switch {
-	case err != nil:
-		return err
-	case answer == "unknown":
-		return ErrNotHeld
-	case answer != "settled":
-		return g.server.odd(errReply)
-	}
-	return nil
 }

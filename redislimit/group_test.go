@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -40,9 +41,22 @@ func charges(of map[string]redislimit.Limiter, key string, n ...int) (all []redi
 
 // All or none, over all kinds, and what each Decision says.
 func TestTakeAll(t *testing.T) {
+	for _, holds := range []bool{false, true} {
+		t.Run(fmt.Sprintf("holds %t", holds), func(t *testing.T) { testAll(t, holds) })
+	}
+}
+
+func testAll(t *testing.T, holds bool) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		g, of := newGroup(s), kinds(s, redislimit.Options{})
+		all := g.HoldAll
+		if !holds {
+			all = func(ctx context.Context, charges ...redislimit.Charge) (h redislimit.Hold, ds []limit.Decision, err error) {
+				ds, err = g.TakeAll(ctx, charges...)
+				return h, ds, err
+			}
+		}
 		for _, tt := range []struct {
 			n    []int
 			ok   []bool
@@ -55,10 +69,10 @@ func TestTakeAll(t *testing.T) {
 			{[]int{0, 0, 0, 0}, []bool{true, true, true, true}, []int{90, 80, 70, 60}},
 			{[]int{90, 80, 70, 60}, []bool{true, true, true, true}, []int{0, 0, 0, 0}},
 		} {
-			all := charges(of, "k", tt.n...)
-			before := slices.Clone(all)
-			id, ds, err := g.TakeAll(t.Context(), all...)
-			if err != nil || len(ds) != len(all) || !reflect.DeepEqual(all, before) {
+			asked := charges(of, "k", tt.n...)
+			before := slices.Clone(asked)
+			h, ds, err := all(t.Context(), asked...)
+			if err != nil || len(ds) != len(asked) || !reflect.DeepEqual(asked, before) {
 				t.Fatalf("%v: %+v, %v", tt.n, ds, err)
 			}
 			passes := true
@@ -68,15 +82,15 @@ func TestTakeAll(t *testing.T) {
 					t.Errorf("%v: decision %d is %+v", tt.n, i, d)
 				}
 			}
-			if passes != (id != "") {
-				t.Errorf("%v: id %q", tt.n, id)
+			if (passes && holds) != (h.ID() != "") {
+				t.Errorf("%v: id %q", tt.n, h.ID())
 			}
-			if left := remaining(t, all); !slices.Equal(left, tt.left) {
+			if left := remaining(t, asked); !slices.Equal(left, tt.left) {
 				t.Errorf("%v: %v remain, want %v", tt.n, left, tt.left)
 			}
 		}
-		if id, ds, err := g.TakeAll(t.Context()); id != "" || len(ds) != 0 || err != nil {
-			t.Errorf("nothing: %q, %v, %v", id, ds, err)
+		if h, ds, err := all(t.Context()); h.ID() != "" || len(ds) != 0 || err != nil {
+			t.Errorf("nothing: %q, %v, %v", h.ID(), ds, err)
 		}
 	})
 }
@@ -88,11 +102,11 @@ func TestTakeAllCountsOneKeyTwice(t *testing.T) {
 		g := newGroup(s)
 		for kind, l := range kinds(s, redislimit.Options{}) {
 			c := redislimit.Charge{Limiter: l, Key: kind, N: 60}
-			if id, ds, err := g.TakeAll(t.Context(), c, c); err != nil || id != "" || len(ds) != 2 || ds[0].OK || ds[1].OK {
-				t.Errorf("%s: 60 twice: %q, %+v, %v", kind, id, ds, err)
+			if h, ds, err := g.HoldAll(t.Context(), c, c); err != nil || h.ID() != "" || len(ds) != 2 || ds[0].OK || ds[1].OK {
+				t.Errorf("%s: 60 twice: %q, %+v, %v", kind, h.ID(), ds, err)
 			}
 			c.N = 50
-			if _, ds, err := g.TakeAll(t.Context(), c, c); err != nil || !ds[0].OK || ds[0] != ds[1] || ds[0].Remaining != 0 {
+			if ds, err := g.TakeAll(t.Context(), c, c); err != nil || !ds[0].OK || ds[0] != ds[1] || ds[0].Remaining != 0 {
 				t.Errorf("%s: 50 twice: %+v, %v", kind, ds, err)
 			}
 			if d := take(t, l, kind, 1); d.OK {
@@ -109,31 +123,35 @@ func TestSettle(t *testing.T) {
 		g, of := newGroup(s), kinds(s, redislimit.Options{})
 		for _, tt := range []struct {
 			name   string
-			settle func(id string) error
+			settle func(redislimit.Hold) error
 			left   int // of 100, right afterwards
 		}{
-			{"release", func(id string) error { return g.Release(t.Context(), id) }, 100},
-			{"commit as taken", func(id string) error { return g.Commit(t.Context(), id) }, 60},
-			{"commit less", func(id string) error { return g.Commit(t.Context(), id, 25, 25, 25, 25) }, 75},
-			{"commit nothing", func(id string) error { return g.Commit(t.Context(), id, 0, 0, 0, 0) }, 100},
-			{"commit more", func(id string) error { return g.Commit(t.Context(), id, 70, 70, 70, 70) }, 30},
-			{"commit more than the limit", func(id string) error { return g.Commit(t.Context(), id, 250, 250, 250, 250) }, 0},
+			{"release", func(h redislimit.Hold) error { return h.Release(t.Context()) }, 100},
+			{"commit as taken", func(h redislimit.Hold) error { return h.Commit(t.Context()) }, 60},
+			{"commit less", func(h redislimit.Hold) error { return h.Commit(t.Context(), 25, 25, 25, 25) }, 75},
+			{"commit nothing", func(h redislimit.Hold) error { return h.Commit(t.Context(), 0, 0, 0, 0) }, 100},
+			{"commit more", func(h redislimit.Hold) error { return h.Commit(t.Context(), 70, 70, 70, 70) }, 30},
+			{"commit more than the limit", func(h redislimit.Hold) error { return h.Commit(t.Context(), 250, 250, 250, 250) }, 0},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				s.setTime(epoch)
 				all := charges(of, tt.name, taken, taken, taken, taken)
-				id, _, err := g.TakeAll(t.Context(), all...)
+				h, _, err := g.HoldAll(t.Context(), all...)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := tt.settle(id); err != nil {
+				elsewhere, err := newGroup(s).Held(h.ID())
+				if err != nil || elsewhere.ID() != h.ID() {
+					t.Fatalf("%q, and held %q, %v", h.ID(), elsewhere.ID(), err)
+				}
+				if err := tt.settle(elsewhere); err != nil {
 					t.Fatal(err)
 				}
 				want := []int{tt.left, tt.left, tt.left, tt.left}
 				if left := remaining(t, all); !slices.Equal(left, want) {
 					t.Errorf("%v remain, want %v", left, want)
 				}
-				for _, again := range []error{tt.settle(id), g.Release(t.Context(), id), g.Commit(t.Context(), id, 1)} {
+				for _, again := range []error{tt.settle(h), h.Release(t.Context()), h.Commit(t.Context(), 1)} {
 					if again != nil {
 						t.Errorf("settled again: %v", again)
 					}
@@ -147,13 +165,14 @@ func TestSettle(t *testing.T) {
 				}
 			})
 		}
-		if err := g.Release(t.Context(), ""); err != nil {
-			t.Errorf("the empty id: %v", err)
+		none, err := g.Held("")
+		if err != nil || none != (redislimit.Hold{}) || none.ID() != "" || none.Commit(t.Context(), 1) != nil || none.Release(t.Context()) != nil {
+			t.Errorf("the zero Hold: %+v, %v", none, err)
 		}
 		s.setTime(epoch)
-		id, _, _ := g.TakeAll(t.Context(), redislimit.Charge{Limiter: of["token bucket"], Key: "lost", N: 1})
+		h, _, _ := g.HoldAll(t.Context(), redislimit.Charge{Limiter: of["token bucket"], Key: "lost", N: 1})
 		s.flush(t)
-		if err := g.Commit(t.Context(), id, 5); !errors.Is(err, redislimit.ErrNotHeld) {
+		if err := h.Commit(t.Context(), 5); !errors.Is(err, redislimit.ErrNotHeld) {
 			t.Errorf("what the server has lost: %v, want ErrNotHeld", err)
 		}
 	})
@@ -165,7 +184,7 @@ func TestReleaseIsOfTheTimeOfTheCharge(t *testing.T) {
 		g, of := newGroup(s), kinds(s, redislimit.Options{})
 		s.setTime(epoch.Add(50 * time.Second))
 		all := charges(of, "k", 40, 40, 40, 40)
-		id, _, err := g.TakeAll(t.Context(), all...)
+		h, _, err := g.HoldAll(t.Context(), all...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +195,7 @@ func TestReleaseIsOfTheTimeOfTheCharge(t *testing.T) {
 		if left, want := remaining(t, all), []int{70, 50, 30, 70}; !slices.Equal(left, want) {
 			t.Errorf("before: %v remain, want %v", left, want)
 		}
-		if err := g.Release(t.Context(), id); err != nil {
+		if err := h.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		// A bucket knows no time of a charge: it gives back what it has, but never more than is in
@@ -202,7 +221,7 @@ func TestLogSettlesAsAList(t *testing.T) {
 			l := must(redislimit.NewSlidingLog(s.client, 50, window, redislimit.Options{Timeout: patience}))
 			now := epoch
 			var list []*charge
-			open := map[string]*charge{}
+			open := map[redislimit.Hold]*charge{}
 			for range 120 {
 				now = now.Add(time.Duration(r.IntN(15_000)) * time.Microsecond)
 				s.setTime(now)
@@ -213,19 +232,19 @@ func TestLogSettlesAsAList(t *testing.T) {
 					}
 				}
 				if n := 1 + r.IntN(20); r.IntN(2) == 0 {
-					id, ds, err := g.TakeAll(t.Context(), redislimit.Charge{Limiter: l, Key: key, N: n})
+					h, ds, err := g.HoldAll(t.Context(), redislimit.Charge{Limiter: l, Key: key, N: n})
 					if err != nil || ds[0].OK != (used+n <= 50) {
 						t.Fatalf("seed %d: %d with %d used: %+v, %v", seed, n, used, ds, err)
 					}
 					if ds[0].OK {
 						list = append(list, &charge{now, n})
-						open[id] = list[len(list)-1]
+						open[h] = list[len(list)-1]
 					}
 				} else {
-					for id, c := range open {
-						delete(open, id)
+					for h, c := range open {
+						delete(open, h)
 						actual := r.IntN(c.n + 1)
-						if err := g.Commit(t.Context(), id, actual); err != nil {
+						if err := h.Commit(t.Context(), actual); err != nil {
 							t.Fatal(err)
 						}
 						if c.at.After(now.Add(-window)) {
@@ -239,6 +258,21 @@ func TestLogSettlesAsAList(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// What is held for less than a millisecond is charged, too.
+func TestHoldForAMoment(t *testing.T) {
+	onServers(t, func(t *testing.T, s standing) {
+		s.setTime(epoch)
+		g := must(redislimit.NewGroup(s.client, redislimit.Options{Timeout: patience, HoldTTL: time.Microsecond}))
+		charge := redislimit.Charge{Limiter: kinds(s, redislimit.Options{})["sliding log"], Key: "k", N: 4}
+		if h, ds, err := g.HoldAll(t.Context(), charge); err != nil || !ds[0].OK || h.ID() == "" {
+			t.Errorf("%+v, %v", ds, err)
+		}
+		if left := remaining(t, []redislimit.Charge{charge}); left[0] != 96 {
+			t.Errorf("%v remain", left)
 		}
 	})
 }
@@ -258,12 +292,12 @@ func TestTakeAllInOppositeOrder(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for range 25 {
-				id, _, err := g.TakeAll(t.Context(), [][]redislimit.Charge{both, back}[i%2]...)
+				ds, err := g.TakeAll(t.Context(), [][]redislimit.Charge{both, back}[i%2]...)
 				if err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
-				passed += map[bool]int{true: 1}[id != ""]
+				passed += map[bool]int{true: 1}[ds[0].OK && ds[1].OK]
 				mu.Unlock()
 			}
 		})
@@ -274,26 +308,66 @@ func TestTakeAllInOppositeOrder(t *testing.T) {
 	}
 }
 
-// A TakeAll that is repeated gets the same id, which settles once; also after it was settled.
-func TestTakeAllCountsOnce(t *testing.T) {
+// A HoldAll that is repeated gets the same Hold, which settles once; also after it was settled. A
+// TakeAll that is repeated charges once, also beside a HoldAll of the same name.
+func TestAllCountsOnce(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		g, of := newGroup(s), kinds(s, redislimit.Options{})
 		all := charges(of, "k", 30, 30, 30, 30)
 		ctx := redislimit.WithOperation(t.Context(), "batch 1")
-		id, ds, err := g.TakeAll(ctx, all...)
-		again, sds, err2 := g.TakeAll(ctx, all...)
-		if err != nil || err2 != nil || id == "" || again != id || !slices.Equal(ds, sds) {
-			t.Errorf("%q %+v %v, and again %q %+v %v", id, ds, err, again, sds, err2)
+		h, ds, err := g.HoldAll(ctx, all...)
+		again, sds, err2 := g.HoldAll(ctx, all...)
+		if err != nil || err2 != nil || h.ID() == "" || again.ID() != h.ID() || !slices.Equal(ds, sds) {
+			t.Errorf("%q %+v %v, and again %q %+v %v", h.ID(), ds, err, again.ID(), sds, err2)
 		}
-		if err := g.Commit(t.Context(), id, 10, 10, 10, 10); err != nil {
+		if err := h.Commit(t.Context(), 10, 10, 10, 10); err != nil {
 			t.Fatal(err)
 		}
-		if again, sds, err := g.TakeAll(ctx, all...); err != nil || again != id || !slices.Equal(ds, sds) {
-			t.Errorf("when settled: %q %+v %v", again, sds, err)
+		if again, sds, err := g.HoldAll(ctx, all...); err != nil || again.ID() != h.ID() || !slices.Equal(ds, sds) {
+			t.Errorf("when settled: %q %+v %v", again.ID(), sds, err)
 		}
 		if left := remaining(t, all); !slices.Equal(left, []int{90, 90, 90, 90}) {
 			t.Errorf("%v remain, want 90 of each", left)
+		}
+		first, err := g.TakeAll(ctx, all...)
+		second, err2 := g.TakeAll(ctx, all...)
+		if err != nil || err2 != nil || !slices.Equal(first, second) {
+			t.Errorf("taken %+v %v, and again %+v %v", first, err, second, err2)
+		}
+		if left := remaining(t, all); !slices.Equal(left, []int{60, 60, 60, 60}) {
+			t.Errorf("%v remain, want 60 of each", left)
+		}
+	})
+}
+
+// TakeAll charges for good: the server keeps what a retry needs, and nothing for a client that
+// sends nothing twice.
+func TestTakeAllKeepsNothingToSettle(t *testing.T) {
+	onServers(t, func(t *testing.T, s standing) {
+		s.setTime(epoch)
+		for _, retries := range []int{3, -1} {
+			client := redis.NewClient(&redis.Options{Addr: s.client.Options().Addr, MaxRetries: retries})
+			defer client.Close()
+			g := newGroup(standing{client: client})
+			l := must(redislimit.NewFixedWindow(client, 10, time.Minute, redislimit.Options{Prefix: "p", Timeout: patience}))
+			charge := redislimit.Charge{Limiter: l, Key: fmt.Sprint("key ", retries), N: 4}
+			if ds, err := g.TakeAll(t.Context(), charge); err != nil || !ds[0].OK {
+				t.Fatal(ds, err)
+			}
+			if left := remaining(t, []redislimit.Charge{charge}); left[0] != 6 {
+				t.Errorf("%d retries: %v remain", retries, left)
+			}
+			var kept []time.Duration
+			for _, key := range s.client.Keys(t.Context(), "{"+charge.Key+"}:*").Val() {
+				if strings.Contains(key, "}:p:") {
+					continue // the limiter's
+				}
+				kept = append(kept, s.client.PTTL(t.Context(), key).Val())
+			}
+			if retries < 0 && len(kept) != 0 || retries > 0 && (len(kept) != 1 || kept[0] > 10*time.Second) {
+				t.Errorf("%d retries: records are kept for %v", retries, kept)
+			}
 		}
 	})
 }
@@ -325,12 +399,12 @@ func TestTakeAllRefusesBadInput(t *testing.T) {
 		{must(redislimit.NewGroup(cluster, redislimit.Options{})), []redislimit.Charge{{inCluster, "{a}1", 1}, {inCluster, "{b}1", 1}},
 			`take all: charges[1]: invalid parameter: Key is "{b}1", want one of the hash tag "{a", which charges[0] has`},
 	} {
-		if _, _, err := tt.group.TakeAll(context.Background(), tt.charges...); err == nil || err.Error() != tt.want || !errors.Is(err, limit.ErrInvalid) {
+		if _, err := tt.group.TakeAll(context.Background(), tt.charges...); err == nil || err.Error() != tt.want || !errors.Is(err, limit.ErrInvalid) {
 			t.Errorf("got  %v\nwant %s", err, tt.want)
 		}
 	}
 	for _, id := range []string{"x", "e30", "!"} {
-		if err := g.Commit(context.Background(), id); !errors.Is(err, limit.ErrInvalid) {
+		if _, err := g.Held(id); !errors.Is(err, limit.ErrInvalid) {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}

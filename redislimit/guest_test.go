@@ -38,11 +38,11 @@ func TestRights(t *testing.T) {
 			take(t, l, "acme", 30)
 			take(t, l, "acme", 1000)
 		}
-		id, _, err := g.TakeAll(t.Context(), charges(of, "acme-group", 10, 10, 10, 10)...)
+		h, _, err := g.HoldAll(t.Context(), charges(of, "acme-group", 10, 10, 10, 10)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := g.Commit(t.Context(), id, 5, 15, 5, 15); err != nil {
+		if err := h.Commit(t.Context(), 5, 15, 5, 15); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestLogWrapsAround(t *testing.T) {
 			}
 		}
 		s.setTime(epoch.Add(10 * time.Second))
-		id, ds, err := g.TakeAll(t.Context(), redislimit.Charge{Limiter: l, Key: "k", N: 50})
+		h, ds, err := g.HoldAll(t.Context(), redislimit.Charge{Limiter: l, Key: "k", N: 50})
 		if err != nil || !ds[0].OK || ds[0].Remaining != 10 {
 			t.Fatalf("%+v, %v", ds, err)
 		}
@@ -99,7 +99,7 @@ func TestLogWrapsAround(t *testing.T) {
 		} {
 			checkRows(t, s, l, "k", []row{r})
 		}
-		if err := g.Commit(t.Context(), id, 7); err != nil {
+		if err := h.Commit(t.Context(), 7); err != nil {
 			t.Fatal(err)
 		}
 		if d := take(t, l, "k", 0); d.Remaining != 93 {

@@ -118,8 +118,8 @@ func TestKeysAndLimitersAreApart(t *testing.T) {
 		g := newGroup(s)
 		for i, key := range keys {
 			for k, l := range all {
-				id, ds, err := g.TakeAll(t.Context(), redislimit.Charge{Limiter: l, Key: key, N: 9})
-				if err != nil || !ds[0].OK || ds[0].Remaining != 1 || g.Commit(t.Context(), id, 5) != nil {
+				h, ds, err := g.HoldAll(t.Context(), redislimit.Charge{Limiter: l, Key: key, N: 9})
+				if err != nil || !ds[0].OK || ds[0].Remaining != 1 || h.Commit(t.Context(), 5) != nil {
 					t.Fatalf("key %d of limiter %d: %+v, %v", i, k, ds, err)
 				}
 			}

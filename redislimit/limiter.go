@@ -18,7 +18,8 @@ type Limiter interface {
 	// reports the state. A number above what can ever pass at once is refused with Never.
 	//
 	// Its error matches limit.ErrInvalid for an empty key or a negative n, is ctx.Err() if ctx ends
-	// before there is an answer, and otherwise matches ErrUnavailable: Redis gives no answer, and
+	// before there is an answer (what cancels it is noticed with the answer, or after
+	// Options.Timeout), and otherwise matches ErrUnavailable: Redis gives no answer, and
 	// the limiter has FailClosed. With FailOpen and Local a failure of Redis is no error, and the
 	// decision is as these say. With an error the Decision is a refusal, but the units may have
 	// been charged: repeat the call with the same WithOperation to learn it.
@@ -76,7 +77,10 @@ func newLimiter(client redis.UniversalClient, a algorithm, o Options) *limiter {
 // so no two pairs of a key and a limiter have one state.
 func (l *limiter) state(key string) string { return "{" + key + l.suffix }
 
-func (l *limiter) take(ctx context.Context, key string, n int) (limit.Decision, error) {
+func (l *limiter) core() *limiter { return l }
+
+// Take charges n units to a key if all of them may pass. See Limiter for its errors.
+func (l *limiter) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
 	if err := checkTake(key, n); err != nil {
 		return limit.Decision{}, fmt.Errorf("take: %w", err)
 	}
@@ -122,7 +126,7 @@ func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, e
 	}
 	ok, reports, err := verdict(answer)
 	if err != nil || len(reports) != 1 {
-		return limit.Decision{}, l.server.odd(errReply)
+		return limit.Decision{}, l.server.report(errReply)
 	}
 	d, err := l.decision(reports[0], n, true)
 	if ok && named && asked == n && !d.OK { // the first call of the operation asked for fewer units
@@ -132,7 +136,7 @@ func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, e
 		err = errReply
 	}
 	if err != nil {
-		return limit.Decision{}, l.server.odd(err)
+		return limit.Decision{}, l.server.report(err)
 	}
 	return d, nil
 }

@@ -76,11 +76,11 @@ func TestReleasedEntriesAreGone(t *testing.T) {
 		take(t, l, "k", 1)
 		for i := range 50 {
 			s.setTime(epoch.Add(time.Duration(i+1) * us))
-			id, _, err := g.TakeAll(t.Context(), redislimit.Charge{Limiter: l, Key: "k", N: 9})
-			if err != nil || id == "" {
-				t.Fatalf("take %d: %q, %v", i, id, err)
+			h, _, err := g.HoldAll(t.Context(), redislimit.Charge{Limiter: l, Key: "k", N: 9})
+			if err != nil || h.ID() == "" {
+				t.Fatalf("hold %d: %+v, %v", i, h, err)
 			}
-			if err := g.Release(t.Context(), id); err != nil {
+			if err := h.Release(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

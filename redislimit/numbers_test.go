@@ -56,10 +56,7 @@ func FuzzReport(f *testing.F) {
 	f.Add("9007199254740991 9007199254740991 9007199254740991", 1<<40)
 	f.Add("-1 1", 1)
 	f.Fuzz(func(t *testing.T, report string, n int) {
-		w, err := newWindow("", 1000, 60_000_000_000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := window{1000, 60_000_000}
 		b, err := newBucket("", limit.PerSecond(7), 1000)
 		if err != nil {
 			t.Fatal(err)
@@ -80,18 +77,19 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// Any id is one that TakeAll could have returned, or an error, and a row's name is read back or an
+// Any id is one that a Hold could have, or an error, and a row's name is read back or an
 // error.
 func FuzzNames(f *testing.F) {
 	f.Add(`{"r":"e30=","p":[{"k":"w","s":"e30=","n":1,"b":[60,1]}]}`)
 	f.Add(`60000000000 7 1 2 abbeu`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if h, err := parseHold(base64.RawURLEncoding.EncodeToString([]byte(text))); err == nil {
-			again, err := parseHold(h.String())
-			if err != nil || len(again.Parts) != len(h.Parts) {
+		var g Group
+		if h, err := g.Held(base64.RawURLEncoding.EncodeToString([]byte(text))); err == nil && h.held != nil {
+			again, err := g.Held(h.ID())
+			if err != nil || len(again.held.Parts) != len(h.held.Parts) {
 				t.Errorf("%q: %+v, and read back %+v, %v", text, h, again, err)
 			}
-			for _, p := range h.Parts {
+			for _, p := range h.held.Parts {
 				p.change(p.N)
 			}
 		}

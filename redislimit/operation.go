@@ -14,11 +14,12 @@ import (
 type operationKey struct{}
 
 // WithOperation names the operation that a call with the context is. Take of one limiter and one
-// key, and Group.TakeAll of one first key, charge once for each operation: a repeat within ten
-// seconds, or within Options.HoldTTL for TakeAll, gets the answer of the first that was admitted,
-// whatever it asks for. So a caller that got an error can repeat the call. id must be unique, at
-// most 200 bytes long, and without braces and line breaks; a call with another one returns an error
-// that matches limit.ErrInvalid. Calls without WithOperation are operations of their own.
+// key, and Group.TakeAll and Group.HoldAll of one first key, charge once for each operation: a
+// repeat within ten seconds, or within Options.HoldTTL for HoldAll, gets the answer of the first
+// that was admitted, whatever it asks for. So a caller that got an error can repeat the call. id
+// must be unique, at most 200 bytes long, and without braces and line breaks; a call with another
+// one returns an error that matches limit.ErrInvalid. Calls without WithOperation are operations of
+// their own.
 func WithOperation(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, operationKey{}, id)
 }

@@ -18,14 +18,15 @@ type Options struct {
 	Prefix string
 	// OnFailure is what happens when Redis gives no answer. Zero is FailClosed.
 	OnFailure Failure
-	// Timeout is how long a call waits for Redis. Zero is 250 ms.
+	// Timeout is how long a call waits for Redis. Zero is 250 ms. A deadline of the context ends
+	// the call earlier.
 	Timeout time.Duration
 	// CacheDenials is for how many keys a limiter remembers its last denial, and refuses the same
 	// number of units by itself until RetryAfter. It gives up to notice units that are given back
 	// meanwhile. Admissions are never remembered. Zero remembers nothing. A Group ignores it.
 	CacheDenials int
-	// HoldTTL is how long what Group.TakeAll has taken can be settled. Zero is 10 minutes. The
-	// limiters ignore it.
+	// HoldTTL is how long a Hold of Group.HoldAll can be settled. Zero is 10 minutes. The limiters
+	// ignore it.
 	HoldTTL time.Duration
 	// OnError is told when Redis fails, in the goroutine of the caller. Nil discards errors. While
 	// the breaker is open nothing fails.
@@ -42,7 +43,7 @@ const (
 
 // check returns an error that names the field and its value, and sets what is zero.
 func (o *Options) check(operation string, client redis.UniversalClient) error {
-	if client == nil || reflect.ValueOf(client).Kind() == reflect.Pointer && reflect.ValueOf(client).IsNil() {
+	if isNil(client) {
 		return fmt.Errorf("%s: %w: client is nil", operation, limit.ErrInvalid)
 	}
 	invalid := func(format string, args ...any) error {
@@ -72,4 +73,9 @@ func (o *Options) check(operation string, client redis.UniversalClient) error {
 		o.HoldTTL = defaultHoldTTL
 	}
 	return nil
+}
+
+// isNil reports whether a value is nil, or a nil pointer.
+func isNil(value any) bool {
+	return value == nil || reflect.ValueOf(value).Kind() == reflect.Pointer && reflect.ValueOf(value).IsNil()
 }

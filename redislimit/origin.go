@@ -56,16 +56,8 @@ func NewOrigin(client redis.UniversalClient, prefix string) (*Origin, error) {
 
 // cellKey returns the key of a cell. The length tells where the namespace ends.
 func (o *Origin) cellKey(c keyed.Cell) string {
-	key := append(make([]byte, 0, 128), o.prefix...)
-	key = append(key, "cell:"...)
-	key = strconv.AppendInt(key, c.Window.Nanoseconds(), 10)
-	key = append(key, ':')
-	key = strconv.AppendInt(key, c.Sequence, 10)
-	key = append(key, ':')
-	key = strconv.AppendInt(key, int64(len(c.Namespace)), 10)
-	key = append(key, ':')
-	key = append(key, c.Namespace...)
-	return string(append(key, c.Key...))
+	return o.prefix + "cell:" + strconv.FormatInt(c.Window.Nanoseconds(), 10) + ":" + strconv.FormatInt(c.Sequence, 10) +
+		":" + strconv.Itoa(len(c.Namespace)) + ":" + c.Namespace + c.Key
 }
 
 // ttl is how long a cell, or a row of one, is kept.

@@ -1,6 +1,8 @@
 package redislimit_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"testing"
@@ -37,6 +39,30 @@ func TestExchange(t *testing.T) {
 	keyedtest.ExerciseExchange(t, func(t *testing.T) keyed.Exchange {
 		return must(redislimit.NewExchange(client, t.Name()))
 	})
+}
+
+// Who cancels a call in the background waits for no server that hangs.
+func TestSharedCallsAreCancelled(t *testing.T) {
+	t.Parallel()
+	for _, heeds := range []bool{true, false} {
+		server := redistest.Start(t)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: heeds})
+		defer client.Close()
+		origin, exchange := must(redislimit.NewOrigin(client, "o")), must(redislimit.NewExchange(client, "e"))
+		server.Pause()
+		defer server.Resume()
+		for name, call := range map[string]func(context.Context) error{
+			"read": func(ctx context.Context) error { _, err := origin.Read(ctx, make([]keyed.Cell, 1)); return err },
+			"pull": func(ctx context.Context) error { _, _, err := exchange.Pull(ctx, ""); return err },
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			began := time.Now()
+			time.AfterFunc(20*time.Millisecond, cancel)
+			if err := call(ctx); !errors.Is(err, context.Canceled) || time.Since(began) >= time.Second { // the timeout
+				t.Errorf("%s, client heeds contexts: %t: %v after %v", name, heeds, err, time.Since(began))
+			}
+		}
+	}
 }
 
 // A replay in more pieces than one, of which the reply of each may be lost, counts once.

@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -21,32 +20,16 @@ import (
 // A cell never holds more than limit units; any other time as long as the window holds up to
 // 2*limit. Make it with NewSlidingCounter: the zero SlidingCounter must not be used. It is safe for
 // concurrent use.
-type SlidingCounter struct{ limiter *limiter }
+type SlidingCounter struct{ *limiter }
 
 // NewSlidingCounter returns a SlidingCounter. Its parameters and errors are those of
 // NewFixedWindow.
 func NewSlidingCounter(client redis.UniversalClient, units int, length time.Duration, o Options) (*SlidingCounter, error) {
-	const operation = "new sliding counter"
-	if err := o.check(operation, client); err != nil {
-		return nil, err
-	}
-	w, err := newWindow(operation, units, length)
+	w, err := newWindow("new sliding counter", client, units, length, &o)
 	if err != nil {
 		return nil, err
 	}
 	return &SlidingCounter{newLimiter(client, slidingCounter{w}, o)}, nil
-}
-
-// Take charges n units to a key if all of them may pass. See Limiter for its errors.
-func (s *SlidingCounter) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return s.limiter.take(ctx, key, n)
-}
-
-func (s *SlidingCounter) core() *limiter {
-	if s == nil {
-		return nil
-	}
-	return s.limiter
 }
 
 type slidingCounter struct{ window }

@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -19,18 +18,14 @@ import (
 // the latest of their times: never more passes, but a unit may leave the window that much later. A
 // decision takes time logarithmic in the number of entries. Make it with NewSlidingLog: the zero
 // SlidingLog must not be used. It is safe for concurrent use.
-type SlidingLog struct{ limiter *limiter }
+type SlidingLog struct{ *limiter }
 
-// maxEntries is how many entries a log has at most, but for those of Group.Commit.
+// maxEntries is how many entries a log has at most, but for those of Hold.Commit.
 const maxEntries = 4096
 
 // NewSlidingLog returns a SlidingLog. Its parameters and errors are those of NewFixedWindow.
 func NewSlidingLog(client redis.UniversalClient, units int, length time.Duration, o Options) (*SlidingLog, error) {
-	const operation = "new sliding log"
-	if err := o.check(operation, client); err != nil {
-		return nil, err
-	}
-	w, err := newWindow(operation, units, length)
+	w, err := newWindow("new sliding log", client, units, length, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -39,18 +34,6 @@ func NewSlidingLog(client redis.UniversalClient, units int, length time.Duration
 		grain = (w.length + maxEntries - 2) / (maxEntries - 1)
 	}
 	return &SlidingLog{newLimiter(client, slidingLog{w, grain}, o)}, nil
-}
-
-// Take charges n units to a key if all of them may pass. See Limiter for its errors.
-func (s *SlidingLog) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return s.limiter.take(ctx, key, n)
-}
-
-func (s *SlidingLog) core() *limiter {
-	if s == nil {
-		return nil
-	}
-	return s.limiter
 }
 
 type slidingLog struct {

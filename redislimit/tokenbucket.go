@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"context"
 	"fmt"
 	"math/bits"
 	"time"
@@ -16,7 +15,7 @@ import (
 // any time t, and keeps fractions of a microsecond, so that no rate is rounded. Its state is one
 // level. Make it with NewTokenBucket: the zero TokenBucket must not be used. It is safe for
 // concurrent use.
-type TokenBucket struct{ limiter *limiter }
+type TokenBucket struct{ *limiter }
 
 // NewTokenBucket returns a TokenBucket. burst is 1 to 2^50 units, and must not take longer than 35
 // years at the rate. The rate, as units a microsecond in lowest terms, must have a numerator of at
@@ -32,18 +31,6 @@ func NewTokenBucket(client redis.UniversalClient, rate limit.Rate, burst int, o 
 		return nil, err
 	}
 	return &TokenBucket{newLimiter(client, b, o)}, nil
-}
-
-// Take charges n units to a key if all of them may pass. See Limiter for its errors.
-func (t *TokenBucket) Take(ctx context.Context, key string, n int) (limit.Decision, error) {
-	return t.limiter.take(ctx, key, n)
-}
-
-func (t *TokenBucket) core() *limiter {
-	if t == nil {
-		return nil
-	}
-	return t.limiter
 }
 
 // span is a time: us + parts/den microseconds, with the den of a bucket.

@@ -2,9 +2,11 @@ package redislimit
 
 import (
 	"fmt"
-	"math/bits"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/slidingwindow"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -14,8 +16,12 @@ type window struct {
 	length int64 // microseconds
 }
 
-// newWindow returns an error that names the parameter that is out of range.
-func newWindow(operation string, units int, length time.Duration) (window, error) {
+// newWindow checks the parameters of a constructor, and sets what is zero in the Options. Its error
+// names what is out of range.
+func newWindow(operation string, client redis.UniversalClient, units int, length time.Duration, o *Options) (window, error) {
+	if err := o.check(operation, client); err != nil {
+		return window{}, err
+	}
 	switch {
 	case units <= 0 || int64(units) > maxUnits:
 		return window{}, fmt.Errorf("%s: %w: limit is %d, want 1 to 2^50", operation, limit.ErrInvalid, units)
@@ -47,7 +53,7 @@ type cells struct {
 
 // decide is the decision on n units. slides tells whether the cell before counts.
 func (w window) decide(c cells, n int, charged bool) (d limit.Decision) {
-	remaining := int64(w.limit) - c.current - weighted(c.previous, c.left, w.length)
+	remaining := int64(w.limit) - c.current - slidingwindow.Weighted(c.previous, c.left, w.length)
 	switch units := int64(n); {
 	case n == 0:
 		d.OK = true
@@ -69,29 +75,9 @@ func (w window) decide(c cells, n int, charged bool) (d limit.Decision) {
 // that does not slide is none, and its current one is gone with the cell.
 func (w window) until(c cells, room int64) int64 {
 	if c.current <= room {
-		return max(fades(c.previous, room-c.current, w.length)-(w.length-c.left), 0)
+		return max(slidingwindow.Fades(c.previous, room-c.current, w.length)-(w.length-c.left), 0)
 	}
-	return c.left + fades(c.current, room, w.length)
-}
-
-// weighted returns ⌊count × left / window⌋, where left is at most the window.
-func weighted(count, left, window int64) int64 {
-	high, low := bits.Mul64(uint64(count), uint64(left))
-	n, _ := bits.Div64(high, low, uint64(window))
-	return int64(n)
-}
-
-// fades returns how much of a cell has to elapse until at most room of the count of the cell before
-// counts.
-func fades(count, room, window int64) int64 {
-	if count <= room {
-		return 0
-	}
-	// Of window−e, the most that is less than (room+1) × window / count.
-	high, low := bits.Mul64(uint64(room)+1, uint64(window))
-	low, borrow := bits.Sub64(low, 1, 0)
-	left, _ := bits.Div64(high-borrow, low, uint64(count))
-	return window - int64(left)
+	return c.left + slidingwindow.Fades(c.current, room, w.length)
 }
 
 // microseconds returns a time, or the longest Duration if it is longer than that.

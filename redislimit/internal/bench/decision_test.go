@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/redislimit"
 )
 
+const most = 1 << 40 // more than a benchmark takes
+
 // subject is something that asks the server once.
 type subject struct {
 	name string
@@ -25,7 +28,7 @@ type subject struct {
 
 func start(b *testing.B, retries int) *redis.Client {
 	b.Helper()
-	client := redis.NewClient(&redis.Options{Addr: redistest.Start(b).Addr(), ContextTimeoutEnabled: true, MaxRetries: retries})
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(b).Addr(), MaxRetries: retries})
 	b.Cleanup(func() { client.Close() })
 	return client
 }
@@ -67,6 +70,38 @@ func bare(ctx context.Context, client *redis.Client) subject {
 	return subject{name: "bare", ask: func() error { return script.Run(ctx, client, []string{"k"}, 1).Err() }}
 }
 
+// evalsha is what a Take of a FixedWindow sends, sent by the client itself. The hooks
+// of a client are heard only if it heeds contexts.
+func evalsha(ctx context.Context, client *redis.Client, o redislimit.Options) subject {
+	spy := redis.NewClient(&redis.Options{Addr: client.Options().Addr, ContextTimeoutEnabled: true})
+	defer spy.Close()
+	var sent captured
+	spy.AddHook(&sent)
+	must(must(redislimit.NewFixedWindow(spy, most, time.Hour, o)).Take(ctx, "e", 1))
+	sha, keys, args, n := sent.args[1].(string), []string{sent.args[3].(string), ""}, sent.args[5:], 0
+	return subject{name: "evalsha", ask: func() error {
+		n++
+		keys[1] = keys[0] + ":op:" + strconv.Itoa(n)
+		return client.EvalSha(ctx, sha, keys, args...).Err()
+	}}
+}
+
+// captured is the last command of a client.
+type captured struct{ args []any }
+
+func (c *captured) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *captured) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			c.args = cmd.Args()
+		}
+		return next(ctx, cmd)
+	}
+}
+func (c *captured) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
 func takes(ctx context.Context, name string, l redislimit.Limiter, want bool) subject {
 	return subject{name: name, ask: func() error {
 		d, err := l.Take(ctx, "k", 1)
@@ -87,11 +122,10 @@ func BenchmarkAllow(b *testing.B) {
 
 func allow(b *testing.B, client *redis.Client) {
 	ctx := context.Background()
-	const most = 1 << 40
 	o := redislimit.Options{Timeout: 10 * time.Second}
 	peer := redis_rate.NewLimiter(client)
 	measure(b, []subject{
-		bare(ctx, client),
+		bare(ctx, client), evalsha(ctx, client, o),
 		takes(ctx, "fixedwindow", must(redislimit.NewFixedWindow(client, most, time.Hour, o)), true),
 		takes(ctx, "slidingcounter", must(redislimit.NewSlidingCounter(client, most, time.Hour, o)), true),
 		takes(ctx, "slidinglog", must(redislimit.NewSlidingLog(client, most, time.Minute, o)), true),
@@ -132,10 +166,9 @@ func BenchmarkDeny(b *testing.B) {
 	})
 }
 
-// BenchmarkTakeAll is four limiters in one call, and its settling.
+// BenchmarkTakeAll is four limiters in one call, for good and to be settled, and the settling.
 func BenchmarkTakeAll(b *testing.B) {
 	client, ctx := start(b, 3), context.Background()
-	const most = 1 << 40
 	o := redislimit.Options{Timeout: 10 * time.Second}
 	g := must(redislimit.NewGroup(client, o))
 	charges := []redislimit.Charge{
@@ -144,18 +177,22 @@ func BenchmarkTakeAll(b *testing.B) {
 		{Limiter: must(redislimit.NewSlidingLog(client, most, time.Hour, o)), Key: "k", N: 10},
 		{Limiter: must(redislimit.NewTokenBucket(client, limit.PerSecond(1<<30), 1<<40, o)), Key: "k", N: 10},
 	}
-	var ids []string
+	var holds []redislimit.Hold
 	measure(b, []subject{
 		bare(ctx, client),
 		{name: "takeall4", ask: func() error {
-			id, _, err := g.TakeAll(ctx, charges...)
-			ids = append(ids, id)
+			_, err := g.TakeAll(ctx, charges...)
+			return err
+		}},
+		{name: "holdall4", ask: func() error {
+			h, _, err := g.HoldAll(ctx, charges...)
+			holds = append(holds, h)
 			return err
 		}},
 		{name: "commit4", ask: func() error {
-			id := ids[len(ids)-1]
-			ids = ids[:len(ids)-1]
-			return g.Commit(ctx, id, 7, 7, 7, 7)
+			h := holds[len(holds)-1]
+			holds = holds[:len(holds)-1]
+			return h.Commit(ctx, 7, 7, 7, 7)
 		}},
 	})
 }
