@@ -2,9 +2,9 @@ package keyed
 
 import (
 	"math"
-	"math/bits"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/slidingwindow"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -31,7 +31,7 @@ func (c counts) decide(most, cost int64, at weighing) limit.Decision {
 		remaining -= c.current
 	}
 	if remaining >= 0 {
-		remaining -= weighted(c.previous, at.window-at.elapsed, at.window)
+		remaining -= slidingwindow.Weighted(c.previous, int64(at.window-at.elapsed), int64(at.window))
 	}
 	switch {
 	case cost <= remaining:
@@ -59,31 +59,8 @@ func (c counts) until(at weighing, room int64) time.Duration {
 	return at.window - at.elapsed + fades(c.current, room, at.window)
 }
 
-// weighted returns ⌊count × left / window⌋, where left is at most the window.
-func weighted(count int64, left, window time.Duration) int64 {
-	if count == 0 {
-		return 0
-	}
-	if left == window {
-		return count
-	}
-	high, low := bits.Mul64(uint64(count), uint64(left))
-	n, _ := bits.Div64(high, low, uint64(window))
-	return int64(n)
-}
-
-// fades returns how much of a cell has to elapse until at most room of the count of the cell
-// before counts: the least e with ⌊count × (window−e) / window⌋ ≤ room, and the whole window if
-// there is none below it.
 func fades(count, room int64, window time.Duration) time.Duration {
-	if count <= room {
-		return 0
-	}
-	// Of window−e, the most that is less than (room+1) × window / count.
-	high, low := bits.Mul64(uint64(room)+1, uint64(window))
-	low, borrow := bits.Sub64(low, 1, 0)
-	left, _ := bits.Div64(high-borrow, low, uint64(count))
-	return window - time.Duration(left)
+	return time.Duration(slidingwindow.Fades(count, room, int64(window)))
 }
 
 // addUnits returns a+b, which are not negative, or the largest int64 if the sum overflows.
