@@ -12,14 +12,19 @@ import (
 
 // kinds returns a limiter of each kind that admits 100 a minute, 100 at once.
 func kinds(s standing, o redislimit.Options) map[string]redislimit.Limiter {
+	return kindsIn(s, time.Minute, o)
+}
+
+// kindsIn returns limiters of 100 units in a window.
+func kindsIn(s standing, window time.Duration, o redislimit.Options) map[string]redislimit.Limiter {
 	if o.Timeout == 0 {
 		o.Timeout = patience
 	}
 	return map[string]redislimit.Limiter{
-		"fixed window":    must(redislimit.NewFixedWindow(s.client, 100, time.Minute, o)),
-		"sliding counter": must(redislimit.NewSlidingCounter(s.client, 100, time.Minute, o)),
-		"sliding log":     must(redislimit.NewSlidingLog(s.client, 100, time.Minute, o)),
-		"token bucket":    must(redislimit.NewTokenBucket(s.client, limit.PerMinute(100), 100, o)),
+		"fixed window":    must(redislimit.NewFixedWindow(s.client, 100, window, o)),
+		"sliding counter": must(redislimit.NewSlidingCounter(s.client, 100, window, o)),
+		"sliding log":     must(redislimit.NewSlidingLog(s.client, 100, window, o)),
+		"token bucket":    must(redislimit.NewTokenBucket(s.client, limit.Rate{Count: 100, Per: window}, 100, o)),
 	}
 }
 
