@@ -52,6 +52,11 @@
 // units of its Namespace (qu), all others in requests; Options.InFlight is the policy "in-flight"
 // in concurrent requests. The key is never sent.
 //
+// A client that paces itself by r over t gets less than half of its quota, because t ends only
+// when the counter is empty. It should pace itself by q over w, and obey Retry-After. The draft's
+// registry of quota units has "requests", "content-bytes" and "concurrent-requests": a qu of
+// "tokens" is outside of it, and clients may not know it.
+//
 // # The next handler
 //
 // It gets the request as it came, and a response writer that does all that the server's own does:

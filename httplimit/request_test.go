@@ -31,6 +31,47 @@ func upload(t *testing.T, size int) (body *bytes.Buffer, contentType string) {
 	return body, form.FormDataContentType()
 }
 
+// The request is handed back also if the next handler panics and a handler around recovers.
+func TestSettleHandsTheRequestBackAfterPanic(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("TMP", temp)
+	spilled := 0
+	limited := httplimit.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1 << 10); err != nil {
+			t.Error(err)
+		}
+		entries, err := os.ReadDir(temp)
+		if err != nil {
+			t.Error(err)
+		}
+		spilled = len(entries)
+		panic("of the next handler")
+	}), httplimit.Options{
+		Key: tenant, Limits: all(perMinute("tokens", 100)), Settle: map[string]httplimit.Settle{"tokens": nil},
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { recover() }()
+		limited.ServeHTTP(w, r)
+	}))
+	body, contentType := upload(t, 1<<20)
+	r, err := http.NewRequest(http.MethodPost, server.URL, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("Tenant", "acme")
+	resp, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	server.Close() // waits for the end of the request
+	if left, err := os.ReadDir(temp); err != nil || spilled == 0 || len(left) > 0 {
+		t.Errorf("%d files were there meanwhile, want some; left behind: %v, %v", spilled, left, err)
+	}
+}
+
 // The server removes the files of a form that is too large for memory, and handlers around see the
 // pattern that the mux has found, also where limits are settled.
 func TestSettleHandsTheRequestBack(t *testing.T) {
