@@ -75,6 +75,7 @@ func (s *sharedState) store(ctx context.Context) (ratelimit.Store, *redis.Client
 	if err != nil {
 		return nil, nil, err
 	}
+	redis.SetLogger(quiet{})
 	client := redis.NewClient(options)
 	opened, err := redisstore.New(ctx, client, redisstore.Options{Prefix: s.prefix})
 	if err != nil {
@@ -115,7 +116,6 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 // configureSoon is configure for a command that a person waits for.
 func (s *sharedState) configureSoon(ctx context.Context, cfg *ratelimit.Config) (closeStore func(), err error) {
-	redis.SetLogger(quiet{})
 	opening, cancel := context.WithTimeout(ctx, openFor)
 	defer cancel()
 	return s.configure(opening, cfg)
