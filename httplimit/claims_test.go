@@ -20,12 +20,12 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-func claimTokens(lim *keyed.Limiter, limit int64, estimate int64) httplimit.Options {
+func claimTokens(lim *keyed.Limiter, limit int, estimate int) httplimit.Options {
 	return httplimit.Options{
 		Limiter: lim,
 		Key:     func(*http.Request) string { return "t" },
 		Limits:  all(keyed.Request{Namespace: "tokens", Limit: limit, Window: time.Hour}),
-		Cost:    func(*http.Request, keyed.Request) int64 { return estimate },
+		Cost:    func(*http.Request, keyed.Request) int { return estimate },
 		Settle:  map[string]httplimit.Settle{"tokens": httplimit.Tokens},
 	}
 }
@@ -34,7 +34,7 @@ func TestClaimUsageBombs(t *testing.T) {
 	const estimate = 100
 	for _, tt := range []struct {
 		body string
-		want int64
+		want int
 	}{
 		{`{"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`, 7},
 		{`{"usage":{"prompt_tokens":-3,"completion_tokens":4}}`, estimate},
@@ -188,7 +188,7 @@ func TestClaimInjection(t *testing.T) {
 func TestClaimLimitsOdd(t *testing.T) {
 	one := keyed.Request{Namespace: "requests", Limit: 2, Window: time.Minute}
 	for name, limits := range map[string][]keyed.Request{
-		"nil": nil, "empty": {}, "duplicates": {one, one}, "huge": {{Namespace: "x", Limit: math.MaxInt64, Window: time.Hour, Cost: math.MaxInt64}},
+		"nil": nil, "empty": {}, "duplicates": {one, one}, "huge": {{Namespace: "x", Limit: math.MaxInt, Window: time.Hour, Cost: math.MaxInt}},
 		"bad": {{Namespace: "", Limit: 0, Window: 0}}, "many": func() (l []keyed.Request) {
 			for i := range 500 {
 				l = append(l, keyed.Request{Namespace: fmt.Sprint(i % 250), Limit: 9, Window: time.Duration(1+i) * time.Second})
@@ -279,13 +279,13 @@ func TestClaimProtocols(t *testing.T) {
 // A handler's own goroutine reports while the response is settled, and InFlight is exact.
 func TestClaimConcurrentReport(t *testing.T) {
 	lim := newLimiter(t)
-	o := claimTokens(lim, 1<<40, 10)
+	o := claimTokens(lim, min(1<<40, math.MaxInt), 10)
 	o.InFlight = func(string) int { return 4 }
 	h := httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		go httplimit.Report(ctx, "tokens", 5)
-		httplimit.Report(ctx, "tokens", math.MaxInt64)
-		httplimit.Report(ctx, "tokens", math.MinInt64)
+		httplimit.Report(ctx, "tokens", math.MaxInt)
+		httplimit.Report(ctx, "tokens", math.MinInt)
 		httplimit.Report(context.WithoutCancel(ctx), "other", 1)
 	}), o)
 	var wg sync.WaitGroup

@@ -66,9 +66,9 @@ func ExampleTokens() {
 				{Namespace: "tokens", Limit: 1000, Window: time.Hour},
 			}
 		},
-		Cost: func(r *http.Request, limit keyed.Request) int64 {
+		Cost: func(r *http.Request, limit keyed.Request) int {
 			if limit.Namespace == "tokens" {
-				return r.ContentLength/4 + 500 // the prompt, and the longest answer
+				return int(r.ContentLength)/4 + 500 // the prompt, and the longest answer
 			}
 			return 1
 		},
@@ -100,7 +100,7 @@ func ExampleSettle() {
 		Key:     tenantOf,
 		Limits:  func(string) []keyed.Request { return []keyed.Request{budget} },
 		Settle: map[string]httplimit.Settle{
-			"microdollars": func(r httplimit.Response) (int64, bool) {
+			"microdollars": func(r httplimit.Response) (int, bool) {
 				return r.Usage.Prompt*3 + r.Usage.Output*15, r.Usage.Known
 			},
 		},
@@ -117,7 +117,7 @@ func ExampleSettle() {
 // A handler that knows better what a request has used reports it.
 func ExampleReport() {
 	agent := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, tokens := range []int64{120, 80} { // of two calls to a model
+		for _, tokens := range []int{120, 80} { // of two calls to a model
 			httplimit.Report(r.Context(), "tokens", tokens)
 		}
 		io.WriteString(w, "done")

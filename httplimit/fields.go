@@ -17,9 +17,9 @@ const inFlightPolicy = "in-flight"
 type policy struct {
 	name      string
 	unit      string // empty for requests
-	quota     int64
+	quota     int
 	window    time.Duration // 0 without one
-	remaining int64
+	remaining int
 	reset     time.Duration // until remaining is quota again; of one that refuses, until it fits
 	refuses   bool
 }
@@ -75,8 +75,8 @@ func addField(header http.Header, name string, value []string) {
 
 // setLegacy sets the fields of Options.Legacy.
 func (p *policy) setLegacy(header http.Header) {
-	header["X-Ratelimit-Limit"] = []string{strconv.FormatInt(p.quota, 10)}
-	header["X-Ratelimit-Remaining"] = []string{strconv.FormatInt(p.remaining, 10)}
+	header["X-Ratelimit-Limit"] = []string{strconv.Itoa(p.quota)}
+	header["X-Ratelimit-Remaining"] = []string{strconv.Itoa(p.remaining)}
 	delete(header, "X-Ratelimit-Reset") // another Handler's; 0 would say "now"
 	if p.reset > 0 {
 		header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(seconds(p.reset), 10)}
@@ -90,7 +90,7 @@ func (h *handler) policies(list []policy, d *Decision) []policy {
 		l, decision := &d.Limits[i], &d.Decisions[i]
 		p := policy{
 			name: l.Namespace, quota: l.Limit, window: l.Window,
-			remaining: int64(max(decision.Remaining, 0)), reset: decision.ResetAfter, refuses: !decision.OK,
+			remaining: max(decision.Remaining, 0), reset: decision.ResetAfter, refuses: !decision.OK,
 		}
 		if h.settles(*l) {
 			p.unit = l.Namespace
@@ -105,8 +105,8 @@ func (h *handler) policies(list []policy, d *Decision) []policy {
 	}
 	if d.MaxInFlight > 0 {
 		list = append(list, policy{
-			name: inFlightPolicy, unit: "concurrent-requests", quota: int64(d.MaxInFlight),
-			remaining: int64(max(d.MaxInFlight-d.InFlight, 0)), refuses: d.Reason == OverInFlight,
+			name: inFlightPolicy, unit: "concurrent-requests", quota: d.MaxInFlight,
+			remaining: max(d.MaxInFlight-d.InFlight, 0), refuses: d.Reason == OverInFlight,
 		})
 		if p := &list[len(list)-1]; p.refuses {
 			p.reset = leastWait
@@ -190,7 +190,7 @@ func (p *policy) closer(than *policy) bool {
 func (p *policy) appendPolicy(line []byte, begins bool) []byte {
 	line = appendItem(line, p.name, begins)
 	line = append(line, ";q="...)
-	line = strconv.AppendInt(line, min(p.quota, maxInteger), 10)
+	line = strconv.AppendInt(line, min(int64(p.quota), maxInteger), 10)
 	if p.window > 0 {
 		line = append(line, ";w="...)
 		line = strconv.AppendInt(line, seconds(p.window), 10)
@@ -206,7 +206,7 @@ func (p *policy) appendPolicy(line []byte, begins bool) []byte {
 func (p *policy) appendCurrent(line []byte, begins bool) []byte {
 	line = appendItem(line, p.name, begins)
 	line = append(line, ";r="...)
-	line = strconv.AppendInt(line, min(p.remaining, maxInteger), 10)
+	line = strconv.AppendInt(line, min(int64(p.remaining), maxInteger), 10)
 	if p.reset > 0 {
 		line = append(line, ";t="...)
 		line = strconv.AppendInt(line, seconds(p.reset), 10)

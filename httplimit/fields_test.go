@@ -17,8 +17,8 @@ import (
 )
 
 func TestFields(t *testing.T) {
-	left := min(int64(math.MaxInt64)-1, math.MaxInt) // of the largest limit
-	daily := func(namespace string, limit int64) keyed.Request {
+	left := math.MaxInt - 1 // of the largest limit
+	daily := func(namespace string, limit int) keyed.Request {
 		return keyed.Request{Namespace: namespace, Limit: limit, Window: 24 * time.Hour}
 	}
 	for _, test := range []struct {
@@ -58,7 +58,7 @@ func TestFields(t *testing.T) {
 		{
 			name: "too large",
 			options: httplimit.Options{
-				Limits: all(perMinute("a", 10)), Cost: func(*http.Request, keyed.Request) int64 { return 11 },
+				Limits: all(perMinute("a", 10)), Cost: func(*http.Request, keyed.Request) int { return 11 },
 			},
 			policy: `"a";q=10;w=60`, current: `"a";r=10`, legacy: "10 10",
 		},
@@ -113,10 +113,10 @@ func TestFields(t *testing.T) {
 		},
 		{
 			name:    "more than a structured field can tell",
-			options: httplimit.Options{Limits: all(perMinute("a", math.MaxInt64))},
+			options: httplimit.Options{Limits: all(perMinute("a", math.MaxInt))},
 			policy:  `"a";q=999999999999999;w=60`,
-			current: fmt.Sprintf(`"a";r=%d;t=61`, min(left, 999_999_999_999_999)),
-			legacy:  fmt.Sprintf("%d %d 61", int64(math.MaxInt64), left),
+			current: fmt.Sprintf(`"a";r=%d;t=61`, min(left, min(999_999_999_999_999, math.MaxInt))),
+			legacy:  fmt.Sprintf("%d %d 61", math.MaxInt, left),
 		},
 		{
 			name:    "no ASCII",
@@ -270,11 +270,11 @@ func parseString(s string) (value, rest string, err error) {
 // FuzzFields has limits of any name, size and cost. The fields must be valid and agree with the
 // decision.
 func FuzzFields(f *testing.F) {
-	f.Add("requests", "tokens", int64(10), int64(1000), int64(60e9), int64(86400e9), int64(1), 3)
-	f.Add("a", "a", int64(1), int64(1), int64(1e9), int64(1e9), int64(1), 2)
-	f.Add("\"", "\\\x00\xff", int64(math.MaxInt64), int64(1), int64(1e6), int64(400*86400e9), int64(math.MaxInt64), 1)
-	f.Add("in-flight", "in-flight-0", int64(5), int64(6), int64(7e9), int64(7e9), int64(6), 1)
-	f.Fuzz(func(t *testing.T, name, other string, limit, otherLimit, window, otherWindow, cost int64, requests int) {
+	f.Add("requests", "tokens", 10, 1000, int64(60e9), int64(86400e9), 1, 3)
+	f.Add("a", "a", 1, 1, int64(1e9), int64(1e9), 1, 2)
+	f.Add("\"", "\\\x00\xff", math.MaxInt, 1, int64(1e6), int64(400*86400e9), math.MaxInt, 1)
+	f.Add("in-flight", "in-flight-0", 5, 6, int64(7e9), int64(7e9), 6, 1)
+	f.Fuzz(func(t *testing.T, name, other string, limit, otherLimit int, window, otherWindow int64, cost, requests int) {
 		limits := []keyed.Request{
 			{Namespace: name, Limit: limit, Window: time.Duration(window)},
 			{Namespace: other, Limit: otherLimit, Window: time.Duration(otherWindow), Cost: cost},

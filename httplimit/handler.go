@@ -133,7 +133,7 @@ func (h *handler) take(d *Decision) {
 }
 
 // cost returns the Cost of a limit for a request, before that is served.
-func (h *handler) cost(r *http.Request, l keyed.Request) int64 {
+func (h *handler) cost(r *http.Request, l keyed.Request) int {
 	switch {
 	case h.Cost != nil:
 		if units := h.Cost(r, l); units > 0 {

@@ -189,14 +189,14 @@ func TestDecisions(t *testing.T) {
 func TestCosts(t *testing.T) {
 	five := perMinute("tokens", 100)
 	five.Cost = 5
-	byNamespace := func(_ *http.Request, l keyed.Request) int64 {
-		return map[string]int64{"requests": 2, "tokens": 7, "credit": -3}[l.Namespace]
+	byNamespace := func(_ *http.Request, l keyed.Request) int {
+		return map[string]int{"requests": 2, "tokens": 7, "credit": -3}[l.Namespace]
 	}
 	for _, test := range []struct {
 		name  string
 		limit keyed.Request
-		cost  func(*http.Request, keyed.Request) int64
-		want  int64
+		cost  func(*http.Request, keyed.Request) int
+		want  int
 	}{
 		{"of the limit", five, nil, 5},
 		{"one", perMinute("requests", 100), nil, 1},
@@ -226,9 +226,9 @@ func TestCostSeesTheRequestAndTheLimit(t *testing.T) {
 	var got keyed.Request
 	h := httplimit.Handler(ok, httplimit.Options{
 		Key: tenant, Limits: all(l),
-		Cost: func(r *http.Request, l keyed.Request) int64 {
+		Cost: func(r *http.Request, l keyed.Request) int {
 			got = l
-			return r.ContentLength
+			return int(r.ContentLength)
 		},
 	})
 	get(h, "a")

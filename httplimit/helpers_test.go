@@ -20,7 +20,7 @@ func all(limits ...keyed.Request) func(string) []keyed.Request {
 }
 
 // perMinute returns a limit of a namespace.
-func perMinute(namespace string, limit int64) keyed.Request {
+func perMinute(namespace string, limit int) keyed.Request {
 	return keyed.Request{Namespace: namespace, Limit: limit, Window: time.Minute}
 }
 
@@ -47,14 +47,14 @@ func get(h http.Handler, tenant string) *httptest.ResponseRecorder {
 }
 
 // used returns what is charged and held of a limit.
-func used(t testing.TB, lim *keyed.Limiter, key string, l keyed.Request) int64 {
+func used(t testing.TB, lim *keyed.Limiter, key string, l keyed.Request) int {
 	t.Helper()
 	l.Key, l.Cost = key, keyed.Free
 	ds, err := lim.TakeAll(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.Limit - int64(ds[0].Remaining)
+	return l.Limit - ds[0].Remaining
 }
 
 // apiError is an error in OpenAI's shape.

@@ -93,9 +93,9 @@ func TestInFlightIsGivenBack(t *testing.T) {
 						at("Limits")
 						return []keyed.Request{perMinute("tokens", 10)}
 					},
-					Cost:       func(*http.Request, keyed.Request) int64 { at("Cost"); return 4 },
+					Cost:       func(*http.Request, keyed.Request) int { at("Cost"); return 4 },
 					OnDecision: func(d httplimit.Decision) { most = max(most, d.InFlight); at("OnDecision") },
-					Settle: map[string]httplimit.Settle{"tokens": func(httplimit.Response) (int64, bool) {
+					Settle: map[string]httplimit.Settle{"tokens": func(httplimit.Response) (int, bool) {
 						at("Settle")
 						return 1, true
 					}},
@@ -150,11 +150,11 @@ func heap() uint64 {
 
 // Many goroutines on few keys: never more at once than allowed, and none is lost.
 func TestInFlightHammer(t *testing.T) {
-	var inside [5]atomic.Int64
+	var inside [5]atomic.Int32
 	var served, refused, over atomic.Int64
 	h := httplimit.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		key := int64(r.Header["Tenant"][0][0] - '0')
-		if inside[key].Add(1) > key {
+		key := int(r.Header["Tenant"][0][0] - '0')
+		if inside[key].Add(1) > int32(key) {
 			over.Add(1)
 		}
 		runtime.Gosched()

@@ -44,7 +44,7 @@ func newLimiter() *keyed.Limiter {
 // others as a [Handler] does. All handlers that it wraps count together. An empty key is refused
 // with status 401. PerKey starts no goroutine. It panics for an n below 1, for a window that is not
 // within 1 ms and 400 days, and if key is nil.
-func PerKey(n int64, window time.Duration, key func(*http.Request) string) func(http.Handler) http.Handler {
+func PerKey(n int, window time.Duration, key func(*http.Request) string) func(http.Handler) http.Handler {
 	limits := []keyed.Request{{Namespace: "requests", Limit: n, Window: window}}
 	options := Options{Limiter: newLimiter(), Key: key, Limits: func(string) []keyed.Request { return limits }}
 	options.validate()

@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -34,7 +35,7 @@ func (f holder) HoldAll(context.Context, ...keyed.Request) ([]keyed.Hold, []limi
 func TestForeignLimiter(t *testing.T) {
 	t.Parallel()
 	yes, no := limit.Decision{OK: true, Remaining: 5}, limit.Decision{RetryAfter: 3 * time.Second}
-	hold := keyed.NewHold(func(int64) {})
+	hold := keyed.NewHold(func(int) {})
 	for _, row := range []struct {
 		name string
 		f    foreign
@@ -68,11 +69,11 @@ func TestForeignLimiter(t *testing.T) {
 // The Hold of another limiter is told once what was used.
 func TestForeignHold(t *testing.T) {
 	t.Parallel()
-	var told []int64
+	var told []int
 	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { httplimit.Report(r.Context(), "tokens", 7) })
 	get(httplimit.Handler(next, httplimit.Options{
 		Limiter: holder{foreign{
-			decisions: []limit.Decision{{OK: true}}, holds: []keyed.Hold{keyed.NewHold(func(units int64) { told = append(told, units) })},
+			decisions: []limit.Decision{{OK: true}}, holds: []keyed.Hold{keyed.NewHold(func(units int) { told = append(told, units) })},
 		}},
 		Key: tenant, Limits: all(perMinute("tokens", 10)), Settle: map[string]httplimit.Settle{"tokens": nil},
 	}), "acme")
@@ -155,7 +156,7 @@ func TestPerKeyOfWrongParameters(t *testing.T) {
 }
 
 func BenchmarkPerKey(b *testing.B) {
-	h := httplimit.PerKey(1<<40, time.Minute, tenant)(ok)
+	h := httplimit.PerKey(min(1<<40, math.MaxInt), time.Minute, tenant)(ok)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Tenant", "acme")
 	b.ReportAllocs()

@@ -34,7 +34,7 @@ type Options struct {
 	// Cost returns the units that a request takes of a limit; for a limit in Settle, an estimate.
 	// The limit has its Key and its own Cost. 0 or less charges nothing. Cost must not read the
 	// request's body. Nil means the Cost of the limit itself, which is 1 if it is 0.
-	Cost func(r *http.Request, limit keyed.Request) (units int64)
+	Cost func(r *http.Request, limit keyed.Request) (units int)
 
 	// Settle has the limits, by Namespace, whose cost is known only when the response has ended,
 	// and the functions that know it: see [Settle], [Tokens] and [Report]. A nil function is for

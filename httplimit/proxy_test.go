@@ -53,7 +53,7 @@ func TestReverseProxy(t *testing.T) {
 	for _, test := range []struct {
 		path  string
 		plain bool // the client's Accept-Encoding goes no further
-		want  int64
+		want  int
 	}{
 		{"/json", true, 25}, {"/stream", true, 25}, {"/zipped", true, 25}, {"/zipped", false, estimate},
 		{"/refused", true, 0}, {"/broken", true, estimate},

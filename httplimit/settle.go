@@ -12,11 +12,11 @@ import (
 // Settle returns the units that a response has used of a limit. If it does not know them, the
 // Handler charges the estimate, or nothing for a call that failed: see the package comment. It is
 // called once for each held limit, after the next handler has returned. Negative units count as 0.
-type Settle func(Response) (units int64, known bool)
+type Settle func(Response) (units int, known bool)
 
 // Tokens returns the input and output tokens that a response in OpenAI's or Anthropic's shape
 // states.
-func Tokens(r Response) (units int64, known bool) {
+func Tokens(r Response) (units int, known bool) {
 	return r.Usage.Prompt + r.Usage.Output, r.Usage.Known
 }
 
@@ -44,7 +44,7 @@ type Response struct {
 // take the place of Options.Settle. Negative units count as 0. It returns false, and does nothing,
 // if the context has no request whose limits of that namespace are held. It is safe for concurrent
 // use. A report after the next handler has returned comes too late.
-func Report(ctx context.Context, namespace string, units int64) bool {
+func Report(ctx context.Context, namespace string, units int) bool {
 	for c, _ := ctx.Value(callKey{}).(*call); c != nil; c = c.outer {
 		if c.report(namespace, units) {
 			return true
@@ -59,7 +59,7 @@ type callKey struct{}
 type reports struct {
 	mu    sync.Mutex
 	ended bool
-	units map[string]int64
+	units map[string]int
 }
 
 // held is a limit whose cost is not known yet.
@@ -79,7 +79,7 @@ type call struct {
 }
 
 // report adds units if the call holds a limit of the namespace.
-func (c *call) report(namespace string, units int64) bool {
+func (c *call) report(namespace string, units int) bool {
 	holds := false
 	for i := range c.held {
 		holds = holds || c.held[i].limit.Namespace == namespace
@@ -94,15 +94,15 @@ func (c *call) report(namespace string, units int64) bool {
 		return false
 	}
 	if r.units == nil {
-		r.units = make(map[string]int64)
+		r.units = make(map[string]int)
 	}
 	sum := r.units[namespace]
-	r.units[namespace] = sum + min(max(units, 0), math.MaxInt64-sum)
+	r.units[namespace] = sum + min(max(units, 0), math.MaxInt-sum)
 	return true
 }
 
 // end makes later reports return false, and returns the earlier ones.
-func (r *reports) end() map[string]int64 {
+func (r *reports) end() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
@@ -158,7 +158,7 @@ func (c *call) settle(settle map[string]Settle, returned bool) {
 		case known:
 			h.hold.Commit(units)
 		case unused:
-			h.hold.Release()
+			h.hold.Cancel()
 		default:
 			h.hold.Commit(h.limit.Cost)
 		}

@@ -57,7 +57,7 @@ func TestSettlement(t *testing.T) {
 		}
 	}
 	nothing := func(http.ResponseWriter, *http.Request) {}
-	reports := func(units ...int64) http.HandlerFunc {
+	reports := func(units ...int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			for _, n := range units {
 				if !httplimit.Report(r.Context(), "tokens", n) {
@@ -70,7 +70,7 @@ func TestSettlement(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		next http.HandlerFunc
-		want int64
+		want int
 	}{
 		{"JSON", answer(200, js, completion), 25},
 		{"JSON of an unknown type", answer(200, none, completion), 25},
@@ -105,13 +105,13 @@ func TestSettlement(t *testing.T) {
 		{"reported twice", reports(7, 8), 15},
 		{"reported nothing", reports(0), 0},
 		{"reported less than nothing", reports(-7, 3), 3},
-		{"reported too much", reports(math.MaxInt64, 5, 100), math.MaxInt32},
+		{"reported too much", reports(math.MaxInt, 5, 100), math.MaxInt32},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			lim := newLimiter(t)
 			requests, tokens := perMinute("requests", 10), perMinute("tokens", math.MaxInt32)
 			tokens.Cost = estimate
-			var during int64
+			var during int
 			h := httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				during = used(t, lim, "a", tokens)
 				test.next(w, r)
@@ -164,8 +164,8 @@ func TestSettleByNamespace(t *testing.T) {
 		Limiter: lim, Key: tenant, Limits: all(limits...),
 		Settle: map[string]httplimit.Settle{
 			"tokens": httplimit.Tokens,
-			"output": func(r httplimit.Response) (int64, bool) { return r.Usage.Output, r.Usage.Known },
-			"money": func(r httplimit.Response) (int64, bool) {
+			"output": func(r httplimit.Response) (int, bool) { return r.Usage.Output, r.Usage.Known },
+			"money": func(r httplimit.Response) (int, bool) {
 				seen = append(seen, r)
 				return r.Usage.Prompt*2 + r.Usage.Output*3, true
 			},
@@ -173,7 +173,7 @@ func TestSettleByNamespace(t *testing.T) {
 		},
 	})
 	get(h, "a")
-	for i, want := range []int64{25, 1, 25, 5, 55, estimate} {
+	for i, want := range []int{25, 1, 25, 5, 55, estimate} {
 		if n := used(t, lim, "a", limits[i]); n != want {
 			t.Errorf("limit %d, %s: charged %d, want %d", i, limits[i].Namespace, n, want)
 		}
@@ -194,7 +194,7 @@ func TestSettleByNamespace(t *testing.T) {
 func TestSettlePanics(t *testing.T) {
 	broken := errors.New("broken")
 	for name, options := range map[string]httplimit.Options{
-		"Settle":     {Settle: map[string]httplimit.Settle{"tokens": func(httplimit.Response) (int64, bool) { panic(broken) }}},
+		"Settle":     {Settle: map[string]httplimit.Settle{"tokens": func(httplimit.Response) (int, bool) { panic(broken) }}},
 		"OnDecision": {Settle: map[string]httplimit.Settle{"tokens": nil}, OnDecision: func(httplimit.Decision) { panic(broken) }},
 	} {
 		lim := newLimiter(t)
@@ -203,7 +203,7 @@ func TestSettlePanics(t *testing.T) {
 		options.Limiter, options.Key, options.Limits = lim, tenant, all(tokens, again)
 		options.InFlight = func(string) int { return 1 }
 		h := httplimit.Handler(ok, options)
-		for i := range int64(3) {
+		for i := range 3 {
 			if got := panics(func() { get(h, "a") }); got != broken {
 				t.Errorf("%s: %v", name, got)
 			}
@@ -258,7 +258,7 @@ func TestReportOfTwoHandlers(t *testing.T) {
 	get(outer, "a")
 	for _, c := range []struct {
 		limit keyed.Request
-		want  int64
+		want  int
 	}{{user, 3}, {company, 25}, {money, 4}} {
 		if n := used(t, lim, c.limit.Key, c.limit); n != c.want {
 			t.Errorf("%s of %s: %d, want %d", c.limit.Namespace, c.limit.Key, n, c.want)

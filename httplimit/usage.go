@@ -16,11 +16,11 @@ import (
 // value reports nothing.
 type Usage struct {
 	// Prompt is the input tokens, including those read from a cache or written to it.
-	Prompt int64
+	Prompt int
 	// Cached is the input tokens that the provider read from its cache, a part of Prompt.
-	Cached int64
+	Cached int
 	// Output is the output tokens, including those of reasoning.
-	Output int64
+	Output int
 	// Known reports that the response stated its usage, the input tokens at least, and that each
 	// count in it was valid. If the response states it several times, as some servers do in each
 	// event of a stream, the largest of each count is taken. What Anthropic's stream states at
@@ -28,9 +28,9 @@ type Usage struct {
 	Known bool
 }
 
-// maxTokens is the largest count of tokens that is believed. Sums of counts stay far below the
-// largest int64.
-const maxTokens = 1 << 40
+// maxTokens is the largest count of tokens that is believed. Sums of counts stay below the largest
+// int.
+const maxTokens = min(1<<40, math.MaxInt>>3)
 
 // usageMark is the key that events of a stream must contain to be parsed, with another value than
 // noUsage.
@@ -46,15 +46,15 @@ var usagePaths = [...][]byte{
 const beginPath = len(usagePaths) - 1
 
 // count returns the number of tokens that a value states, if it is a valid one.
-func count(v jsonscan.Value) (int64, bool) {
+func count(v jsonscan.Value) (int, bool) {
 	if v.Kind != jsonscan.Number {
 		return 0, false
 	}
 	if n, err := strconv.ParseInt(string(v.Text), 10, 64); err == nil {
-		return n, n >= 0 && n <= maxTokens
+		return int(n), n >= 0 && n <= maxTokens
 	}
 	f, err := strconv.ParseFloat(string(v.Text), 64) // 20.0 and 2e1 are counts, too
-	return int64(f), err == nil && f >= 0 && f <= maxTokens && f == math.Trunc(f)
+	return int(f), err == nil && f >= 0 && f <= maxTokens && f == math.Trunc(f)
 }
 
 // usageReader reads the usage from the body of a response as the body passes by. It takes the
@@ -73,8 +73,8 @@ type usageReader struct {
 
 // inputs are the counts of input tokens that a body states, and whether it states any.
 type inputs struct {
-	prompt                       int64 // with the cached ones
-	uncached, cacheRead, written int64 // Anthropic's, whose sum is the prompt
+	prompt                       int // with the cached ones
+	uncached, cacheRead, written int // Anthropic's, whose sum is the prompt
 	any                          bool
 }
 
@@ -152,7 +152,7 @@ func (r *usageReader) value(v jsonscan.Value) {
 
 // field stores the field of usage that name stands for. final says that it is not a count so far.
 func (r *usageReader) field(name string, v jsonscan.Value, final bool) {
-	var to *int64
+	var to *int
 	input := false
 	switch name {
 	case "prompt_tokens":

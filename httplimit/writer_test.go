@@ -61,9 +61,9 @@ func newServer(t *testing.T, http2 bool, next http.HandlerFunc) *server {
 }
 
 // charged returns what is charged once nothing is on hold, which a client may see a little later.
-func (s *server) charged(t *testing.T) int64 {
+func (s *server) charged(t *testing.T) int {
 	t.Helper()
-	n := int64(-1)
+	n := -1
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n = used(t, s.lim, "a", s.tokens); n != estimate {
 			break
@@ -316,7 +316,7 @@ func TestHijackIsTold(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}), httplimit.Options{
 		Limiter: lim, Key: func(*http.Request) string { return "a" }, Limits: all(tokens),
-		Settle: map[string]httplimit.Settle{"tokens": func(r httplimit.Response) (int64, bool) {
+		Settle: map[string]httplimit.Settle{"tokens": func(r httplimit.Response) (int, bool) {
 			got = r
 			return httplimit.Tokens(r)
 		}},
@@ -550,7 +550,7 @@ func TestHammer(t *testing.T) {
 			t.Errorf("%d served, %d at once", served, most)
 		}
 		r, n := used(t, lim, "a", requests), used(t, lim, "a", tokens)
-		if r != int64(served) || n != 25*r {
+		if r != int(served) || n != 25*r {
 			t.Errorf("served %d, charged %d requests and %d tokens", served, r, n)
 		}
 	})

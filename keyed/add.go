@@ -68,7 +68,7 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 	if l.remote != nil && !known {
 		e.ledger.unread.Store(unknown)
 	}
-	e.beginLocked(r.Cost, p)
+	e.beginLocked(int64(r.Cost), p)
 	s.addLocked(hash, e, l.hashOf)
 	if l.remote != nil {
 		l.remote.attach(e)

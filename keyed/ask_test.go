@@ -251,7 +251,7 @@ func TestBatchAndHoldRead(t *testing.T) {
 		if err != nil || !d.OK || takeNow(t, l, c).OK {
 			t.Errorf("%+v, %v", d, err)
 		}
-		h.Release()
+		h.Cancel()
 		wantCalls(t, origin, "Read", 2)
 		if ds, err = l.TakeAll(t.Context(), a, perMinute("d", 1)); err != nil || !ds[0].OK || !ds[1].OK {
 			t.Errorf("%+v, %v", ds, err)

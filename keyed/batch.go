@@ -86,7 +86,7 @@ type member struct {
 	entry   *entry // nil until joined, and for counters that are only looked at
 	first   int    // the index of the first member with the same counter
 	want    int64  // the cost of this and of all members before it with the same counter
-	never   bool   // want is above what an int64 holds
+	never   bool   // want is above what an int holds
 	total   int64  // of the first member: the cost of all with the same counter
 	order   int    // the index of the member that is locked in this place, or -1 for none
 }
@@ -131,12 +131,12 @@ func (b *batch) enlist() {
 			first: k, order: k,
 		}
 		m.request.resolve()
-		m.want = m.request.Cost
+		m.want = int64(m.request.Cost)
 		for before := k - 1; before >= 0; before-- {
 			o := &b.members[before]
 			if o.hash == hash && o.request.sameCounter(r) {
 				m.first, m.want = o.first, addUnits(o.want, m.want)
-				m.never = o.never || o.want > math.MaxInt64-m.request.Cost
+				m.never = o.never || o.want > math.MaxInt-int64(m.request.Cost)
 				break
 			}
 		}
@@ -162,15 +162,15 @@ func (b *batch) passes() bool {
 func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
 	if e := m.shard.table.Load().find(m.hash, &m.request); e != nil {
 		m.shard.touch(e)
-		return e.peek(&m.instant, m.request.Limit, m.want)
+		return e.peek(&m.instant, int64(m.request.Limit), m.want)
 	}
 	r := m.request
-	r.Cost = m.want
+	r.Cost = int(min(m.want, math.MaxInt))
 	s := m.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.table.Load().find(m.hash, &m.request); e != nil {
-		return e.peek(&m.instant, r.Limit, r.Cost)
+		return e.peek(&m.instant, int64(r.Limit), int64(r.Cost))
 	}
 	if d, unknown := s.unknownLocked(now, &r); unknown && l.refuse {
 		return l.counted(d)
@@ -289,18 +289,18 @@ func (b *batch) commit() bool {
 		if m.entry.ledger != nil {
 			m.entry.rollLocked(m.instant.sequence)
 		}
-		b.decisions[k] = m.entry.decideLocked(&m.instant, m.request.Limit, m.want)
+		b.decisions[k] = m.entry.decideLocked(&m.instant, int64(m.request.Limit), m.want)
 	}
 	passes := b.passes()
 	for k := range b.members {
 		m := &b.members[k]
 		switch {
 		case passes && b.purpose == holding:
-			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, m.request.Limit, 0).ResetAfter
-			m.entry.holdLocked(&m.instant, m.request.Cost)
+			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, int64(m.request.Limit), 0).ResetAfter
+			m.entry.holdLocked(&m.instant, int64(m.request.Cost))
 		case passes && m.request.Cost > 0:
 			m.entry.rollLocked(m.instant.sequence)
-			m.entry.chargeLocked(m.request.Cost)
+			m.entry.chargeLocked(int64(m.request.Cost))
 		}
 	}
 	for k := range b.members {
@@ -340,7 +340,7 @@ func (b *batch) charged() {
 	}
 	for k := range b.members {
 		if m := &b.members[k]; m.request.Cost > 0 {
-			b.limiter.remote.charged(m.entry, m.request.Limit, m.request.Cost, m.instant.nanos)
+			b.limiter.remote.charged(m.entry, int64(m.request.Limit), int64(m.request.Cost), m.instant.nanos)
 		}
 	}
 }

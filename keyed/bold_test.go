@@ -57,12 +57,12 @@ func TestBoldSeesOthers(t *testing.T) {
 	for name, take := range map[string]func(*testing.T, *keyed.Limiter, keyed.Request) bool{
 		"Take": func(t *testing.T, l *keyed.Limiter, r keyed.Request) bool { return takeNow(t, l, r).OK },
 		"TakeAll": func(t *testing.T, l *keyed.Limiter, r keyed.Request) bool {
-			ds, err := l.TakeAll(t.Context(), costing(r, 1), costing(r, r.Cost-1))
+			ds, err := l.TakeAll(t.Context(), costing(r, 1), costing(r, int64(r.Cost-1)))
 			return err == nil && ds[0].OK && ds[1].OK
 		},
 		"Hold": func(t *testing.T, l *keyed.Limiter, r keyed.Request) bool {
 			h, d, err := l.Hold(t.Context(), r)
-			h.Release()
+			h.Cancel()
 			return err == nil && d.OK
 		},
 	} {

@@ -49,16 +49,16 @@ func TestClaimClockBackAndForth(t *testing.T) {
 					switch rng.IntN(3) {
 					case 0:
 						if d, _ := l.TakeAt(t.Context(), now, r); d.OK {
-							passed[k] += r.Cost
+							passed[k] += int64(r.Cost)
 						}
 					case 1:
 						if ds, _ := l.TakeAllAt(t.Context(), now, r, r); ds[0].OK && ds[1].OK {
-							passed[k] += 2 * r.Cost
+							passed[k] += 2 * int64(r.Cost)
 						}
 					default:
 						if h, d, _ := l.HoldAt(t.Context(), now, r); d.OK {
 							h.CommitAt(now, r.Cost)
-							passed[k] += r.Cost
+							passed[k] += int64(r.Cost)
 						}
 					}
 					synctest.Wait()
@@ -105,7 +105,7 @@ func TestClaimExtremesShared(t *testing.T) {
 					if d.Remaining < 0 || d.RetryAfter < 0 || d.ResetAfter < 0 {
 						t.Errorf("%+v", d)
 					}
-					h.CommitAt(instants[rng.IntN(len(instants))], costs[rng.IntN(len(costs))])
+					h.CommitAt(instants[rng.IntN(len(instants))], int(costs[rng.IntN(len(costs))]))
 				default:
 					time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
 				}

@@ -84,7 +84,7 @@ func TestClaimNeverFresh(t *testing.T) {
 						}
 						if d.OK {
 							use := rng.Int64N(cost + 1)
-							h.CommitAt(now, use)
+							h.CommitAt(now, int(use))
 							passed[name(k, now)] += use
 						}
 					case 4:
@@ -186,9 +186,9 @@ func TestClaimRegionsConverge(t *testing.T) {
 					if d.OK {
 						time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
 						if rng.IntN(2) == 0 {
-							h.Release()
+							h.Cancel()
 						} else {
-							h.Commit(cost)
+							h.Commit(int(cost))
 							sum += cost
 						}
 					}
@@ -242,7 +242,7 @@ func TestClaimTwoIntervals(t *testing.T) {
 		if da.Remaining != 5 || db.Remaining != 55 {
 			t.Error(da, db)
 		}
-		h.Release()
+		h.Cancel()
 		a.Close(ctx)
 		b.Close(ctx)
 	})

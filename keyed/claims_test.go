@@ -28,7 +28,7 @@ func claimNew(t *testing.T, o keyed.Options) *keyed.Limiter {
 }
 
 func claimReq(key string, lim int64, w time.Duration, cost int64) keyed.Request {
-	return costing(keyed.Request{Namespace: "chat", Key: key, Limit: lim, Window: w}, cost)
+	return costing(keyed.Request{Namespace: "chat", Key: key, Limit: int(lim), Window: w}, cost)
 }
 
 func TestClaimTwice262(t *testing.T) {
@@ -49,7 +49,7 @@ func TestClaimTwice262(t *testing.T) {
 		t.Errorf("batch left something: %+v", d)
 	}
 	r2 := r
-	r2.Key, r2.Limit, r2.Cost = "z", math.MaxInt64, math.MaxInt64
+	r2.Key, r2.Limit, r2.Cost = "z", math.MaxInt, math.MaxInt
 	ds, _ = l.TakeAllAt(t.Context(), now, r2, r2, r2)
 	if ds[0].OK && ds[1].OK && ds[2].OK {
 		t.Error("3 x MaxInt64")
@@ -63,8 +63,8 @@ func TestClaimBadInput(t *testing.T) {
 	bads := []keyed.Request{}
 	for _, f := range []func(*keyed.Request){
 		func(r *keyed.Request) { r.Key = "" }, func(r *keyed.Request) { r.Namespace = "" },
-		func(r *keyed.Request) { r.Limit = 0 }, func(r *keyed.Request) { r.Limit = math.MinInt64 },
-		func(r *keyed.Request) { r.Cost = -2 }, func(r *keyed.Request) { r.Cost = math.MinInt64 },
+		func(r *keyed.Request) { r.Limit = 0 }, func(r *keyed.Request) { r.Limit = math.MinInt },
+		func(r *keyed.Request) { r.Cost = -2 }, func(r *keyed.Request) { r.Cost = math.MinInt },
 		func(r *keyed.Request) { r.Window = 0 }, func(r *keyed.Request) { r.Window = time.Millisecond - 1 },
 		func(r *keyed.Request) { r.Window = 400*24*time.Hour + 1 }, func(r *keyed.Request) { r.Window = -time.Hour },
 	} {
@@ -84,7 +84,7 @@ func TestClaimBadInput(t *testing.T) {
 			t.Errorf("%+v: %+v %v", b, d, err)
 		}
 		h.Commit(3)
-		h.Release()
+		h.Cancel()
 	}
 	if l.Len() != 0 {
 		t.Error("bad input changed something", l.Len())
@@ -186,7 +186,7 @@ func TestClaimHoldWait(t *testing.T) {
 		t.Errorf("%+v %+v %+v", d, e, a)
 	}
 	h.CommitAt(now, 100)
-	h.Release()
+	h.Cancel()
 	h.Commit(7)
 }
 
@@ -264,7 +264,7 @@ func TestClaimBatchMoreThanMaxKeys(t *testing.T) {
 }
 
 func TestClaimInterleaving(t *testing.T) {
-	// hold 3 on 5, merge 10, release must leave 10; a request of 3 at limit 10 then refused.
+	// hold 3 on 5, merge 10, cancel must leave 10; a request of 3 at limit 10 then refused.
 	synctest.Test(t, func(t *testing.T) {
 		o := keyedtest.NewOrigin()
 		l := claimNew(t, keyed.Options{Origin: o})
@@ -281,7 +281,7 @@ func TestClaimInterleaving(t *testing.T) {
 		o.Charge(keyed.Cell{Namespace: "chat", Key: "k", Window: time.Minute, Sequence: now.UnixNano() / int64(time.Minute)}, 5)
 		time.Sleep(6 * time.Second)
 		l.TakeAt(t.Context(), time.Now(), claimReq("k", 100, time.Minute, 0))
-		h.Release()
+		h.Cancel()
 		d, _ = l.TakeAt(t.Context(), time.Now(), claimReq("k", 20, time.Minute, 0))
 		if d.Remaining != 10 {
 			t.Errorf("want 10 counted: %+v", d)

@@ -93,7 +93,7 @@ func TestDecision(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			lim := newLimiter(t, keyed.Options{})
 			for i, s := range test.steps {
-				r := keyed.Request{Namespace: "n", Key: "k", Limit: s.most, Window: 10 * time.Second}
+				r := keyed.Request{Namespace: "n", Key: "k", Limit: int(s.most), Window: 10 * time.Second}
 				got := takeAfter(t, lim, s.after, costing(r, s.cost))
 				if math.MaxInt == math.MaxInt32 {
 					s.want.Remaining = min(s.want.Remaining, math.MaxInt)
@@ -115,7 +115,7 @@ func TestInvalid(t *testing.T) {
 		{"Namespace is empty", func(r *keyed.Request) { r.Namespace = "" }},
 		{"Key is empty", func(r *keyed.Request) { r.Key = "" }},
 		{"Limit is 0", func(r *keyed.Request) { r.Limit = 0 }},
-		{"Limit is -9223372036854775808", func(r *keyed.Request) { r.Limit = math.MinInt64 }},
+		{"Limit is -9223372036854775808", func(r *keyed.Request) { r.Limit = math.MinInt }},
 		{"Window is 0s", func(r *keyed.Request) { r.Window = 0 }},
 		{"Window is 999.999µs", func(r *keyed.Request) { r.Window = time.Millisecond - 1 }},
 		{"Window is 9600h0m0.000000001s", func(r *keyed.Request) { r.Window = 400*24*time.Hour + 1 }},
@@ -307,7 +307,7 @@ func TestBatchWithOneCounterTwice(t *testing.T) {
 			t.Errorf("after %v of %v: passes is %v", test.after, wait, got)
 		}
 	}
-	huge := keyed.Request{Namespace: "huge", Key: "k", Limit: math.MaxInt64, Window: time.Minute, Cost: math.MaxInt64}
+	huge := keyed.Request{Namespace: "huge", Key: "k", Limit: min(math.MaxInt64, math.MaxInt), Window: time.Minute, Cost: min(math.MaxInt64, math.MaxInt)}
 	one := huge
 	one.Cost = 1
 	if ds, _ = lim.TakeAllAt(background, epoch, huge, one); ds[1].OK || !ds[1].Never {
@@ -333,7 +333,7 @@ func TestHold(t *testing.T) {
 	refused.Commit(5) // has ended
 	hold.CommitAt(epoch.Add(3*time.Minute), 12)
 	hold.CommitAt(epoch.Add(3*time.Minute), 12)
-	hold.Release()
+	hold.Cancel()
 	r.Cost = keyed.Free
 	d = takeAfter(t, lim, 3*time.Minute, r)
 	if d.OK || d.Remaining != 0 || d.RetryAfter != time.Minute+time.Minute*2/12-time.Minute/12+1 {
@@ -353,9 +353,9 @@ func TestHold(t *testing.T) {
 	if err != nil || len(holds) != 3 || ds[2].Remaining != 1 || ds[1].Remaining != 9 {
 		t.Fatalf("%+v, %v", ds, err)
 	}
-	holds[0].Release()
+	holds[0].Cancel()
 	holds[2].CommitAt(epoch.Add(10*time.Minute), 1)
 	if d := takeAfter(t, lim, 10*time.Minute, r); d.Remaining != 2 {
-		t.Errorf("after a release and a commit of 1: %+v", d)
+		t.Errorf("after a cancel and a commit of 1: %+v", d)
 	}
 }

@@ -2,6 +2,7 @@ package keyed
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 	"unsafe"
@@ -39,7 +40,7 @@ func TestStaleWordFails(t *testing.T) {
 		}},
 		{"hold", func(l *Limiter) {
 			h, _, _ := l.HoldAt(ctx, start, r)
-			h.Release()
+			h.Cancel()
 		}},
 		{"eviction", func(l *Limiter) {
 			other := r
@@ -68,7 +69,7 @@ func TestTotalWraps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Request{Namespace: "n", Key: "k", Limit: 1 << 62, Window: time.Second, Cost: 1}
+	r := Request{Namespace: "n", Key: "k", Limit: math.MaxInt/2 + 1, Window: time.Second, Cost: 1}
 	l.TakeAt(ctx, start, r)
 	e := l.find(r.Namespace, r.Key, r.Window)
 	e.lock()
@@ -82,7 +83,7 @@ func TestTotalWraps(t *testing.T) {
 	}
 }
 
-// What is on hold stays apart from what is merged: hold 3 on 5, merge 10, release leaves 10.
+// What is on hold stays apart from what is merged: hold 3 on 5, merge 10, cancel leaves 10.
 func TestImportsAndHolds(t *testing.T) {
 	ctx, start := context.Background(), time.Unix(1_700_000_000, 0)
 	l, err := New(Options{})
@@ -106,7 +107,7 @@ func TestImportsAndHolds(t *testing.T) {
 		e.importLocked(others, 0)
 	}
 	merge(5) // 10 with the 5 of this process
-	h.Release()
+	h.Cancel()
 	if d, _ := l.TakeAt(ctx, start, r); d.OK || d.Remaining != 0 {
 		t.Errorf("%+v, want a refusal at a count of 10", d)
 	}

@@ -140,9 +140,9 @@ func TestHoldsAreNotEvicted(t *testing.T) {
 	if n := lim.Len(); n != size {
 		t.Errorf("%d counters, want %d", n, size)
 	}
-	holds[7].Release()
+	holds[7].Cancel()
 	if d := takeAfter(t, lim, 4*time.Hour, request("new")); !d.OK {
-		t.Errorf("after a Release: %+v", d)
+		t.Errorf("after a Cancel: %+v", d)
 	}
 }
 

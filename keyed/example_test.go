@@ -49,7 +49,7 @@ func ExampleLimiter_TakeAt() {
 // neither.
 func ExampleLimiter_TakeAll() {
 	lim, _ := keyed.New(keyed.Options{})
-	call := func(tokens int64) {
+	call := func(tokens int) {
 		ds, err := lim.TakeAll(context.Background(),
 			keyed.Request{Namespace: "requests", Key: "tenant-42", Limit: 100, Window: 24 * time.Hour, Cost: 1},
 			keyed.Request{Namespace: "tokens", Key: "tenant-42", Limit: 8000, Window: 24 * time.Hour, Cost: tokens},
@@ -74,7 +74,7 @@ func ExampleLimiter_Hold() {
 		fmt.Println("refused", d.RetryAfter, err)
 		return
 	}
-	defer hold.Release() // does nothing after Commit
+	defer hold.Cancel() // does nothing after Commit
 	fmt.Println("held, remaining", d.Remaining)
 
 	hold.Commit(1200)

@@ -437,7 +437,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 		r := costing(requests[random.IntN(len(requests))], random.Int64N(10))
 		d := takeNow(t, limiters[i], r)
 		if d.OK {
-			charged[cellOf(r)] += max(r.Cost, 0)
+			charged[cellOf(r)] += int64(max(r.Cost, 0))
 		}
 		now := int(r.Limit) - d.Remaining
 		if now < used[i][cellOf(r)] {
@@ -454,8 +454,8 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	exchange.Set(keyedtest.Faults{})
 	for _, r := range requests { // give each count a reason
 		for _, l := range limiters {
-			if takeNow(t, l, costing(r, r.Limit/5)).OK {
-				charged[cellOf(r)] += r.Limit / 5
+			if takeNow(t, l, costing(r, int64(r.Limit/5))).OK {
+				charged[cellOf(r)] += int64(r.Limit / 5)
 			}
 		}
 	}
@@ -463,7 +463,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	for _, r := range requests {
 		for i, l := range limiters {
 			d := takeNow(t, l, costing(r, 0))
-			if got := r.Limit - int64(d.Remaining); got != min(charged[cellOf(r)], r.Limit) {
+			if got := int64(r.Limit) - int64(d.Remaining); got != min(charged[cellOf(r)], int64(r.Limit)) {
 				t.Errorf("%s counts %d of %s/%s, want %d", names[i], got, r.Namespace, r.Key, charged[cellOf(r)])
 			}
 		}

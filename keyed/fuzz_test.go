@@ -21,8 +21,8 @@ func FuzzTake(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := keyed.Request{Namespace: ns1, Key: key1, Limit: most, Window: time.Duration(window), Cost: cost1}
-		b := keyed.Request{Namespace: ns2, Key: key2, Limit: most, Window: time.Duration(window), Cost: cost2}
+		a := keyed.Request{Namespace: ns1, Key: key1, Limit: int(most), Window: time.Duration(window), Cost: int(cost1)}
+		b := keyed.Request{Namespace: ns2, Key: key2, Limit: int(most), Window: time.Duration(window), Cost: int(cost2)}
 		at &= 1<<62 - 1
 		later %= 1 << 61
 		r := &run{t: t, lim: lim, model: newModel(), nanos: at}
@@ -39,7 +39,7 @@ func FuzzTake(f *testing.F) {
 			q = resolved(q)
 			r.check(q, 0, d, d.OK)
 			if d.OK {
-				r.model.charge(name(q), r.nanos, q.Cost)
+				r.model.charge(name(q), r.nanos, int64(q.Cost))
 			}
 			if r.nanos += later; r.nanos < 0 {
 				return

@@ -12,7 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-// Goroutines that take, hold, commit, release and take in batches, at instants of one cell, pass
+// Goroutines that take, hold, commit, cancel and take in batches, at instants of one cell, pass
 // exactly as many units as the limit has.
 func TestExactCount(t *testing.T) {
 	const most = 2000
@@ -54,10 +54,10 @@ func TestExactCount(t *testing.T) {
 						}
 					default:
 						h, _, _ := lim.HoldAt(background, now, b)
-						h.Release()
+						h.Cancel()
 					}
 				}
-				for { // what a release gave back
+				for { // what a cancel gave back
 					if d, _ := lim.TakeAt(background, now, b); !d.OK {
 						break
 					}

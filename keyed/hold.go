@@ -8,7 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Hold is a number of units set aside. The first call of Commit, CommitAt or Release ends it;
+// Hold is a number of units set aside. The first call of Commit, CommitAt or Cancel ends it;
 // later calls do nothing. The zero Hold, which comes with a refusal, has ended. A Hold that is
 // never ended keeps its units, and the place of its counter, for ever. Copies of a Hold are the
 // same Hold. Its methods are safe for concurrent use, wait for no Origin, and work after Close: the
@@ -22,26 +22,26 @@ type hold struct {
 	units   int64
 	limit   int64 // of the request
 	ended   atomic.Bool
-	commit  func(units int64) // of another limiter, in place of all of these
+	commit  func(units int) // of another limiter, in place of all of these
 }
 
 // NewHold returns a Hold for limiters that are not of this package: commit gives back what is held
-// and charges units, 0 for Release. It is called once at most.
-func NewHold(commit func(units int64)) Hold { return Hold{&hold{commit: commit}} }
+// and charges units, 0 for Cancel. It is called once at most.
+func NewHold(commit func(units int)) Hold { return Hold{&hold{commit: commit}} }
 
 // Commit is CommitAt at time.Now.
-func (h Hold) Commit(cost int64) { h.CommitAt(time.Now(), cost) }
+func (h Hold) Commit(cost int) { h.CommitAt(time.Now(), cost) }
 
 // CommitAt gives the units back and charges cost in the cell of now, in one step. cost may differ
 // from what was held. It is charged also if it exceeds the limit, since it was used already; the
 // counter then admits nothing until its weight is below the limit. A negative cost counts as 0. An
 // instant in an earlier cell than that of the last charge counts as in that cell.
-func (h Hold) CommitAt(now time.Time, cost int64) { h.end(now, max(cost, 0)) }
+func (h Hold) CommitAt(now time.Time, cost int) { h.end(now, max(cost, 0)) }
 
-// Release gives the units back and charges nothing.
-func (h Hold) Release() { h.end(time.Time{}, 0) }
+// Cancel gives the units back and charges nothing.
+func (h Hold) Cancel() { h.end(time.Time{}, 0) }
 
-func (h Hold) end(now time.Time, cost int64) {
+func (h Hold) end(now time.Time, cost int) {
 	s := h.state
 	if s == nil || s.ended.Swap(true) {
 		return
@@ -59,12 +59,12 @@ func (h Hold) end(now time.Time, cost int64) {
 	}
 	c := e.countsLocked()
 	c.held -= s.units
-	c.current = addUnits(c.current, cost)
+	c.current = addUnits(c.current, int64(cost))
 	e.setLocked(c)
 	e.pins--
 	e.unlock()
 	if cost > 0 && s.limiter.remote != nil {
-		s.limiter.remote.charged(e, s.limit, cost, i.nanos)
+		s.limiter.remote.charged(e, s.limit, int64(cost), i.nanos)
 	}
 }
 
@@ -90,7 +90,7 @@ func (l *Limiter) HoldAt(ctx context.Context, now time.Time, r Request) (Hold, l
 }
 
 func (l *Limiter) held(e *entry, r *Request) Hold {
-	return Hold{&hold{limiter: l, entry: e, units: r.Cost, limit: r.Limit}}
+	return Hold{&hold{limiter: l, entry: e, units: int64(r.Cost), limit: int64(r.Limit)}}
 }
 
 // HoldAll is HoldAllAt at time.Now.

@@ -14,8 +14,8 @@ import (
 )
 
 // What is held is no part of what is merged: 5 are charged and 3 held when a read tells of 10.
-// After the release there are 10, and a request of 3 at a limit of 10 is refused.
-func TestHoldMergeRelease(t *testing.T) {
+// After the cancel there are 10, and a request of 3 at a limit of 10 is refused.
+func TestHoldMergeCancel(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		origin := keyedtest.NewOrigin()
 		l := shared(t, keyed.Options{Origin: origin})
@@ -29,11 +29,11 @@ func TestHoldMergeRelease(t *testing.T) {
 		origin.Charge(cellOf(r), 5) // 10 there
 		time.Sleep(5 * time.Second)
 		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 20-10-3 {
-			t.Errorf("%d remain before the release, want 7", d.Remaining)
+			t.Errorf("%d remain before the cancel, want 7", d.Remaining)
 		}
-		hold.Release()
+		hold.Cancel()
 		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 20-10 {
-			t.Errorf("%d remain after the release, want 10", d.Remaining)
+			t.Errorf("%d remain after the cancel, want 10", d.Remaining)
 		}
 		if d := takeNow(t, l, costing(perMinute("a", 10), 3)); d.OK {
 			t.Errorf("3 passed on 10 at a limit of 10: %+v", d)
@@ -170,7 +170,7 @@ func agree(t *testing.T, random *rand.Rand) {
 	origin.Set(keyedtest.Faults{})
 	time.Sleep(10 * time.Second) // all is acknowledged and stale
 	for i, l := range limiters {
-		if used := r.Limit - int64(takeNow(t, l, costing(r, 0)).Remaining); used != total.Load() {
+		if used := int64(r.Limit) - int64(takeNow(t, l, costing(r, 0)).Remaining); used != total.Load() {
 			t.Errorf("process %d counts %d, want %d", i, used, total.Load())
 		}
 	}

@@ -58,9 +58,9 @@ func (m *model) effective(c counter, nanos, cost int64) *big.Int {
 }
 
 func (m *model) fits(r keyed.Request, nanos, before int64) bool {
-	n := m.effective(name(r), nanos, r.Cost)
+	n := m.effective(name(r), nanos, int64(r.Cost))
 	n.Add(n, big.NewInt(before))
-	return n.Cmp(big.NewInt(r.Limit)) <= 0
+	return n.Cmp(big.NewInt(int64(r.Limit))) <= 0
 }
 
 func (m *model) charge(c counter, nanos, cost int64) {
@@ -130,9 +130,9 @@ func (r *run) request() keyed.Request {
 		Key:       fmt.Sprint("k", r.rng.IntN(3)),
 		Window:    windows[r.rng.IntN(len(windows))],
 	}
-	q.Limit = limits[r.rng.IntN(len(limits))]
-	q.Cost = []int64{keyed.Free, 0, 1, 2, q.Limit / 2, q.Limit, r.rng.Int64N(q.Limit)}[r.rng.IntN(7)]
-	if q.Limit < 1<<62 && r.rng.IntN(50) == 0 {
+	q.Limit = int(limits[r.rng.IntN(len(limits))])
+	q.Cost = []int{keyed.Free, 0, 1, 2, q.Limit / 2, q.Limit, r.rng.IntN(q.Limit)}[r.rng.IntN(7)]
+	if q.Limit < math.MaxInt/2+1 && r.rng.IntN(50) == 0 {
 		q.Cost = q.Limit + 1
 	}
 	return q
@@ -157,7 +157,7 @@ func (r *run) check(q keyed.Request, before int64, d limit.Decision, passed bool
 	if want := r.model.fits(q, r.nanos, before); d.OK != want {
 		r.t.Fatalf("%+v after %d at %d: %+v, want OK %v: %v %v %v", q, before, r.nanos, d, want, r.model.charges[c], r.model.latest[c], r.model.held[c])
 	}
-	if d.Never != (q.Cost > q.Limit || before > q.Limit-q.Cost) {
+	if d.Never != (q.Cost > q.Limit || before > int64(q.Limit-q.Cost)) {
 		r.t.Fatalf("%+v after %d: Never is %v", q, before, d.Never)
 	}
 	if d.OK == (d.RetryAfter > 0) && d.OK {
@@ -166,9 +166,9 @@ func (r *run) check(q keyed.Request, before int64, d limit.Decision, passed bool
 	if !d.OK && !d.Never {
 		r.checkRetry(q, before, d.RetryAfter)
 	}
-	left := new(big.Int).Sub(big.NewInt(q.Limit), r.model.effective(c, r.nanos, 0))
+	left := new(big.Int).Sub(big.NewInt(int64(q.Limit)), r.model.effective(c, r.nanos, 0))
 	if passed {
-		left.Sub(left, big.NewInt(q.Cost+before))
+		left.Sub(left, big.NewInt(int64(q.Cost)+before))
 	}
 	if left.Sign() < 0 {
 		left.SetInt64(0)
@@ -184,7 +184,7 @@ func (r *run) checkRetry(q keyed.Request, before int64, wait time.Duration) {
 		never := q
 		if held := r.model.held[name(q)]; held != nil {
 			sum := new(big.Int).Add(held, big.NewInt(before))
-			if sum.Add(sum, big.NewInt(q.Cost)).Cmp(big.NewInt(never.Limit)) > 0 {
+			if sum.Add(sum, big.NewInt(int64(q.Cost))).Cmp(big.NewInt(int64(never.Limit))) > 0 {
 				return
 			}
 		}
@@ -212,7 +212,7 @@ func (r *run) step() {
 		r.check(q, 0, peek, false)
 		r.check(q, 0, d, d.OK)
 		if d.OK {
-			r.model.charge(name(q), r.nanos, q.Cost)
+			r.model.charge(name(q), r.nanos, int64(q.Cost))
 		}
 	case n < 6:
 		q := r.request()
@@ -223,8 +223,8 @@ func (r *run) step() {
 		q = resolved(q)
 		r.check(q, 0, d, d.OK)
 		if d.OK {
-			r.model.hold(name(q), r.nanos, q.Cost)
-			r.holds = append(r.holds, openHold{h, name(q), q.Cost})
+			r.model.hold(name(q), r.nanos, int64(q.Cost))
+			r.holds = append(r.holds, openHold{h, name(q), int64(q.Cost)})
 		}
 	case n < 8:
 		r.batch(now)
@@ -256,15 +256,15 @@ func (r *run) batch(now time.Time) {
 	for k, q := range requests {
 		q = resolved(q)
 		b := before[name(q)]
-		if b > 1<<61 || q.Cost > 1<<61 {
+		if b > 1<<61 || q.Cost > min(1<<61, math.MaxInt) {
 			break // the sums of the check would not fit
 		}
 		r.check(q, b, ds[k], passed)
-		before[name(q)] = b + q.Cost
+		before[name(q)] = b + int64(q.Cost)
 	}
 	if passed {
 		for _, q := range requests {
-			r.model.charge(name(q), r.nanos, resolved(q).Cost)
+			r.model.charge(name(q), r.nanos, int64(resolved(q).Cost))
 		}
 	}
 }
@@ -275,17 +275,17 @@ func (r *run) endHold(now time.Time) {
 	r.holds = append(r.holds[:k], r.holds[k+1:]...)
 	r.model.held[h.counter].Sub(r.model.held[h.counter], big.NewInt(h.units))
 	if r.rng.IntN(2) == 0 {
-		h.Release()
+		h.Cancel()
 	} else {
 		cost := []int64{0, h.units, h.units / 2}[r.rng.IntN(3)]
 		if h.units < 1000 && r.rng.IntN(4) == 0 {
 			cost = h.units * 3 // beyond the limit
 		}
-		h.CommitAt(now, cost)
+		h.CommitAt(now, int(cost))
 		r.model.charge(h.counter, r.nanos, cost)
 	}
 	h.CommitAt(now, 1000) // has ended
-	h.Release()
+	h.Cancel()
 }
 
 // A Limiter decides as a naive model in big integers does, and its RetryAfter is exact to the

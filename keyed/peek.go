@@ -2,7 +2,6 @@ package keyed
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -45,9 +44,9 @@ func (l *Limiter) PeekAt(ctx context.Context, now time.Time, r Request) (limit.D
 
 // look decides on a request that is not charged.
 func (c counts) look(r *Request, at weighing) limit.Decision {
-	d := c.decide(r.Limit, r.Cost, at)
+	d := c.decide(int64(r.Limit), int64(r.Cost), at)
 	if d.OK {
-		without := c.decide(r.Limit, 0, at)
+		without := c.decide(int64(r.Limit), 0, at)
 		d.Remaining, d.ResetAfter = without.Remaining, without.ResetAfter
 	}
 	return d
@@ -83,7 +82,7 @@ func (l *Limiter) stranger(s *shard, i *instant, now time.Time, r *Request) (*en
 func (i *instant) look(now time.Time, r *Request) limit.Decision {
 	d := i.decideFirst(now, r, joining)
 	if d.OK {
-		d.Remaining, d.ResetAfter = int(min(r.Limit, math.MaxInt)), 0
+		d.Remaining, d.ResetAfter = r.Limit, 0
 	}
 	return d
 }
@@ -102,7 +101,7 @@ func (l *Limiter) inquire(ctx context.Context, s *shard, e *entry, i *instant, n
 	e.rollLocked(i.sequence)
 	e.unlock()
 	if e.ledger.doubts(i.nanos) {
-		if d := e.peek(i, r.Limit, r.Cost); d.OK && e.ledger.asks(i.nanos, r.Cost, int64(d.Remaining)) {
+		if d := e.peek(i, int64(r.Limit), int64(r.Cost)); d.OK && e.ledger.asks(i.nanos, int64(r.Cost), int64(d.Remaining)) {
 			l.remote.ask(ctx, i.nanos, e)
 		}
 	}

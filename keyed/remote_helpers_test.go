@@ -39,7 +39,7 @@ func shared(t *testing.T, o keyed.Options) *keyed.Limiter {
 
 // perMinute returns a request for one unit of a key that may have some in a minute.
 func perMinute(key string, limit int64) keyed.Request {
-	return keyed.Request{Namespace: "requests", Key: key, Limit: limit, Window: time.Minute, Cost: 1}
+	return keyed.Request{Namespace: "requests", Key: key, Limit: int(limit), Window: time.Minute, Cost: 1}
 }
 
 // cellOf returns the current cell of a request's counter.
@@ -50,7 +50,7 @@ func cellOf(r keyed.Request) keyed.Cell {
 
 // costing returns a request for so many units, which may be none.
 func costing(r keyed.Request, units int64) keyed.Request {
-	if r.Cost = units; units == 0 {
+	if r.Cost = int(units); units == 0 {
 		r.Cost = keyed.Free
 	}
 	return r

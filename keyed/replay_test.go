@@ -115,7 +115,7 @@ func TestOutage(t *testing.T) {
 			key := fmt.Sprint(random.IntN(5))
 			r := costing(perMinute(key, 100), 1+random.Int64N(3))
 			if takeNow(t, l, r).OK {
-				want[key] += r.Cost
+				want[key] += int64(r.Cost)
 			}
 			time.Sleep(time.Second)
 		}
@@ -275,7 +275,7 @@ func TestReplayHammer(t *testing.T) {
 						t.Error(err)
 					} else if d.OK {
 						mu.Lock()
-						want[key] += r.Cost
+						want[key] += int64(r.Cost)
 						mu.Unlock()
 					}
 					time.Sleep(time.Duration(random.Int64N(int64(time.Second))))

@@ -20,9 +20,9 @@ const Free = -1
 type Request struct {
 	Namespace string        // what is counted, such as "requests" or "tokens"; not empty
 	Key       string        // on whose account, such as a tenant; not empty
-	Limit     int64         // units that may pass per Window, 1 or more
+	Limit     int           // units that may pass per Window, 1 or more
 	Window    time.Duration // length of the window, 1 ms to 400 days
-	Cost      int64         // units of this request, 1 or more; 0 is 1; or Free
+	Cost      int           // units of this request, 1 or more; 0 is 1; or Free
 }
 
 // valid reports whether all fields are in their range.

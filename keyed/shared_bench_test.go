@@ -3,6 +3,7 @@ package keyed_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func BenchmarkTakeWithOrigin(b *testing.B) {
 			requests := make([]keyed.Request, keys)
 			for i := range requests {
 				requests[i] = keyed.Request{
-					Namespace: "requests", Key: fmt.Sprint("tenant ", i), Limit: 1 << 40, Window: time.Hour, Cost: 1,
+					Namespace: "requests", Key: fmt.Sprint("tenant ", i), Limit: min(1<<40, math.MaxInt), Window: time.Hour, Cost: 1,
 				}
 			}
 			for chunk := range 100 { // few reads

@@ -94,7 +94,7 @@ func TestExpiredMakesRoomInSilence(t *testing.T) {
 		}
 		for i := range 5 { // of a Hold that charged nothing
 			hold, d, err := l.Hold(t.Context(), perMinute(fmt.Sprint(i), 10))
-			if hold.Release(); err != nil || !d.OK {
+			if hold.Cancel(); err != nil || !d.OK {
 				t.Errorf("%+v, %v", d, err)
 			}
 		}
@@ -123,7 +123,7 @@ func TestFullOfHolds(t *testing.T) {
 		if got := errs.take(); len(got) != 1 || !errors.Is(got[0], keyed.ErrFull) {
 			t.Errorf("told %v", got)
 		}
-		hold.Release()
+		hold.Cancel()
 	})
 }
 

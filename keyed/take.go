@@ -44,7 +44,7 @@ func (e *entry) take(i *instant, r *Request, d *limit.Decision) bool {
 			return false
 		}
 		c, at := e.countsAt(word).at(sequence, i)
-		*d = c.decide(r.Limit, r.Cost, at)
+		*d = c.decide(int64(r.Limit), int64(r.Cost), at)
 		switch {
 		case !d.OK || r.Cost == 0:
 			if e.word.Load() == word {
@@ -68,10 +68,10 @@ func (e *entry) takeSlowly(i *instant, r *Request) (limit.Decision, outcome) {
 	if e.ledger != nil {
 		e.rollLocked(i.sequence)
 	}
-	d := e.decideLocked(i, r.Limit, r.Cost)
+	d := e.decideLocked(i, int64(r.Limit), int64(r.Cost))
 	if d.OK && r.Cost > 0 {
 		e.rollLocked(i.sequence)
-		e.chargeLocked(r.Cost)
+		e.chargeLocked(int64(r.Cost))
 	}
 	return d, decided
 }
@@ -86,10 +86,10 @@ func (e *entry) holdSlowly(i *instant, r *Request) (limit.Decision, outcome) {
 	if e.ledger != nil {
 		e.rollLocked(i.sequence)
 	}
-	d := e.decideLocked(i, r.Limit, r.Cost)
+	d := e.decideLocked(i, int64(r.Limit), int64(r.Cost))
 	if d.OK {
-		d.ResetAfter = e.decideLocked(i, r.Limit, 0).ResetAfter
-		e.holdLocked(i, r.Cost)
+		d.ResetAfter = e.decideLocked(i, int64(r.Limit), 0).ResetAfter
+		e.holdLocked(i, int64(r.Cost))
 	}
 	return d, decided
 }
@@ -110,7 +110,7 @@ func (i *instant) decideFirst(now time.Time, r *Request, p purpose) limit.Decisi
 	if early := instantOf(now, i.window); early.sequence < i.sequence {
 		at.behind = addTime(early.behind(i.sequence), i.elapsed)
 	}
-	d := counts{}.decide(r.Limit, r.Cost, at)
+	d := counts{}.decide(int64(r.Limit), int64(r.Cost), at)
 	if p == holding {
 		d.ResetAfter = 0
 	}

@@ -16,7 +16,7 @@ package limit
 // if all Holders admit the request: while a Holder refuses, the Decision has neither
 // RetryAfter nor Never of that member. With one such member TakeAt takes from all or from
 // none. With several, the first ones stay charged if a later one refuses; and HoldAt
-// charges each of them at once, which Release does not give back. Such a member must not
+// charges each of them at once, which Cancel does not give back. Such a member must not
 // use the Set that asks it.
 //
 // From a Queue a Set takes slots without waiting for them: Wait of the Set returns when

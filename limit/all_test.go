@@ -177,9 +177,9 @@ func TestSetOfOwnLimiters(t *testing.T) {
 	if !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	hold.Release()
+	hold.Cancel()
 	if wide.TakeAt(setStart, 0).Remaining != 9 || a.TakeAt(setStart, 0).Remaining != 0 {
-		t.Error("a release gives back all but what cannot be held")
+		t.Error("a cancel gives back all but what cannot be held")
 	}
 }
 
@@ -247,7 +247,7 @@ func TestSetOfOneIsThatOne(t *testing.T) {
 				return
 			}
 			begin := time.Now()
-			time.AfterFunc(time.Millisecond, hold.Release)
+			time.AfterFunc(time.Millisecond, hold.Cancel)
 			if err := set.Wait(t.Context()); err != nil || time.Since(begin) != time.Millisecond {
 				t.Errorf("%v after %v", err, time.Since(begin))
 			}
@@ -257,7 +257,7 @@ func TestSetOfOneIsThatOne(t *testing.T) {
 		q := must(limit.NewQueue(limit.PerSecond(1), 2))
 		hold, _ := q.HoldAt(time.Now(), 2)
 		begin := time.Now()
-		time.AfterFunc(time.Millisecond, hold.Release)
+		time.AfterFunc(time.Millisecond, hold.Cancel)
 		if err := limit.All(q).WaitN(t.Context(), 2); err != nil || time.Since(begin) != time.Millisecond {
 			t.Errorf("a Queue: %v after %v", err, time.Since(begin))
 		}
@@ -402,10 +402,10 @@ func TestSetHoldsEndInAnyOrder(t *testing.T) {
 			if commits[i] {
 				holds[i].Commit()
 			} else {
-				holds[i].Release()
+				holds[i].Cancel()
 			}
 			holds[i].Commit()
-			holds[i].Release()
+			holds[i].Cancel()
 		}
 		for i := range held {
 			now := setStart.Add(4 * time.Second)
@@ -476,7 +476,7 @@ func TestSetWait(t *testing.T) {
 				}()
 			}
 			time.Sleep(3*time.Second + time.Nanosecond)
-			hold.Release()
+			hold.Cancel()
 			for range 2 {
 				if got := <-waited; got != 3*time.Second+time.Nanosecond {
 					t.Errorf("waited %v", got)
@@ -490,7 +490,7 @@ func TestSetWait(t *testing.T) {
 			set := limit.All(groupGCRA(t, limit.PerSecond(1), 1), ownLimiter(func(time.Time, int) limit.Decision { return limit.Decision{OK: true} }))
 			hold, _ := set.HoldAt(time.Now(), 1)
 			start := time.Now()
-			time.AfterFunc(30*time.Millisecond, hold.Release)
+			time.AfterFunc(30*time.Millisecond, hold.Cancel)
 			if err := set.Wait(t.Context()); err != nil || time.Since(start) != 30*time.Millisecond {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}

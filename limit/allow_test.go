@@ -48,7 +48,7 @@ func TestAllowIsTakeAtOfOneUnit(t *testing.T) {
 						i := random.IntN(len(open))
 						for _, h := range open[i] {
 							if what == 2 {
-								h.Release()
+								h.Cancel()
 							} else {
 								h.Commit()
 							}

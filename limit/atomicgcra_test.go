@@ -68,7 +68,7 @@ func TestAtomicGCRADecidesLikeGCRA(t *testing.T) {
 				if i%2 == 0 {
 					h.Commit()
 				} else {
-					h.Release()
+					h.Cancel()
 				}
 			}
 			holds[k] = holds[len(holds)-1]
@@ -154,7 +154,7 @@ func TestAtomicGCRAReplacesCellsConcurrently(t *testing.T) {
 						charged.Add(1)
 					}
 					if hold, d := g.HoldAt(now, 1); d.OK {
-						hold.Release()
+						hold.Cancel()
 					}
 				}
 			})

@@ -54,7 +54,7 @@ func checkFuzzed(t *testing.T, name string, l limit.Holder, capacity int, times 
 			if hold, late := l.HoldAt(now.Add(d.RetryAfter), n); !late.OK {
 				t.Fatalf("%s: %d units of %d at %v: %+v, then %+v", name, n, capacity, now, d, late)
 			} else {
-				hold.Release()
+				hold.Cancel()
 			}
 		}
 	}

@@ -204,11 +204,11 @@ func TestBucketsHoldsAreExact(t *testing.T) {
 				p.event.open = false
 				if k == 0 {
 					p.hold.Commit()
-					p.hold.Release()
+					p.hold.Cancel()
 				} else {
 					p.event.n = 0
 					p.event.at = math.MinInt64
-					p.hold.Release()
+					p.hold.Cancel()
 					p.hold.Commit()
 				}
 				n = 0

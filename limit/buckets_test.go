@@ -19,7 +19,7 @@ import (
 //   - bucket.plus that leaves parts == den: compared and subtracted, it is the next whole
 //     nanosecond.
 //   - A line that is moved before it has begun, or that begins at 1: nothing lies on it.
-//   - endLocked that adds up the charges after a Release: the sum is the same.
+//   - endLocked that adds up the charges after a Cancel: the sum is the same.
 //   - An instant that counts as itself and is 0 early (timeline.at at -far, momentLocked at
 //     the instant of the hold, asOf with 0), and a line that ends at far or just after it.
 //   - end that notifies waiters of a hold that had ended before: they look and wait on.
@@ -156,7 +156,7 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 				hold.Commit()
 				want = limit.Decision{OK: true, Remaining: 0, ResetAfter: 10*time.Second - 1}
 			} else {
-				hold.Release()
+				hold.Cancel()
 			}
 			if d := l.TakeAt(noon.Add(end+time.Second), 0); d != want {
 				t.Errorf("%s, commit %v: %+v, want %+v", kind.name, commit, d, want)
@@ -168,7 +168,7 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 			if !d.OK || d.Remaining != 5 || d.ResetAfter != 4*time.Second {
 				t.Errorf("%s, a hold at the end: %+v", kind.name, d)
 			}
-			hold.Release()
+			hold.Cancel()
 			if d := l.TakeAt(next.Add(math.MaxInt64), 10); !d.OK {
 				t.Errorf("%s: long after: %+v", kind.name, d)
 			}
@@ -195,7 +195,7 @@ func TestBucketsOfAHoldForCenturies(t *testing.T) {
 				if commit {
 					hold.Commit()
 				} else {
-					hold.Release()
+					hold.Cancel()
 				}
 				want := limit.Decision{OK: true, ResetAfter: 2 * unit}
 				if d := l.TakeAt(now, 2); d != want {
@@ -206,7 +206,7 @@ func TestBucketsOfAHoldForCenturies(t *testing.T) {
 	}
 }
 
-// A released hold leaves nothing of its instant behind, even if the line began with it:
+// A cancelled hold leaves nothing of its instant behind, even if the line began with it:
 // earlier instants count as themselves.
 func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
 	for _, kind := range bucketKinds {
@@ -224,27 +224,27 @@ func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
 				l.TakeAt(at, 2)
 				hold.Commit()
 			}, 3},
-			{"a hold that is released", func(l limit.Holder, at time.Time) {
+			{"a hold that is cancelled", func(l limit.Holder, at time.Time) {
 				hold, _ := l.HoldAt(at, 1)
-				hold.Release()
+				hold.Cancel()
 				l.TakeAt(at, 1)
 			}, 1},
 			{"holds with nothing between them", func(l limit.Holder, at time.Time) {
 				first, _ := l.HoldAt(at, 1)
 				second, _ := l.HoldAt(at, 1)
 				second.Commit()
-				first.Release()
+				first.Cancel()
 			}, 1},
 			{"a hold that is committed behind an open one", func(l limit.Holder, at time.Time) {
 				first, _ := l.HoldAt(at, 1)
 				second, _ := l.HoldAt(at, 1)
 				first.Commit()
-				second.Release()
+				second.Cancel()
 			}, 1},
 		} {
 			l := must(kind.make(limit.PerSecond(1), 10))
 			hold, _ := l.HoldAt(noon, 1)
-			hold.Release()
+			hold.Cancel()
 			at := noon.Add(-time.Hour)
 			c.play(l, at)
 			want := limit.Decision{OK: true, Remaining: 10 - c.want, ResetAfter: time.Duration(c.want) * time.Second}
@@ -258,7 +258,7 @@ func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
 // A hold ends once: what was charged since stays.
 func TestBucketsHoldsEndOnce(t *testing.T) {
 	for _, kind := range bucketKinds {
-		for _, end := range []func(limit.Hold){limit.Hold.Commit, limit.Hold.Release} {
+		for _, end := range []func(limit.Hold){limit.Hold.Commit, limit.Hold.Cancel} {
 			l := must(kind.make(limit.PerSecond(1), 10))
 			hold, _ := l.HoldAt(noon, 1)
 			hold.Commit()
@@ -271,7 +271,7 @@ func TestBucketsHoldsEndOnce(t *testing.T) {
 	}
 }
 
-// Concurrent requests at one instant pass up to the burst, and released units are not
+// Concurrent requests at one instant pass up to the burst, and cancelled units are not
 // missing.
 func TestBucketsConcurrently(t *testing.T) {
 	const burst = 20_000
@@ -290,13 +290,13 @@ func TestBucketsConcurrently(t *testing.T) {
 								hold.Commit()
 								charged.Add(2)
 							} else {
-								hold.Release()
+								hold.Cancel()
 							}
 						}
 					case 1:
 						if hold, d := l.HoldAt(noon, 1); d.OK {
 							l.TakeAt(noon, 0)
-							hold.Release()
+							hold.Cancel()
 						}
 					default:
 						if l.TakeAt(noon, 1).OK {

@@ -189,7 +189,7 @@ func TestConformingClockGoesBackBehindAHold(t *testing.T) {
 }
 
 // What is on hold takes its place. Once committed it is as if it had been taken, and once
-// released as if it had never been.
+// cancelled as if it had never been.
 func TestConformingHolds(t *testing.T) {
 	const tick = time.Second / 512 // floats are exact in such times
 	onConforming(t, func(t *testing.T, kind conforming, rng *rand.Rand) {
@@ -221,10 +221,10 @@ func TestConformingHolds(t *testing.T) {
 				}
 				hold.Commit()
 			} else {
-				hold.Release()
+				hold.Cancel()
 			}
 			hold.Commit()
-			hold.Release()
+			hold.Cancel()
 			if d, want := l.TakeAt(later, 0), plain.TakeAt(later, 0); d != want {
 				t.Fatalf("after a hold of %d: %+v, want %+v", n, d, want)
 			}

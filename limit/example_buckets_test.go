@@ -75,7 +75,7 @@ func ExampleHold() {
 		hold, d := l.HoldAt(now, 4)
 		fmt.Println("during the call:", d.Remaining)
 		if failed {
-			hold.Release()
+			hold.Cancel()
 		} else {
 			hold.Commit()
 		}

@@ -45,7 +45,7 @@ func ExampleSet_HoldAt() {
 	now := time.Unix(1_800_000_000, 0)
 	hold, _ := limit.All(a, b).HoldAt(now, 2)
 	fmt.Println(a.TakeAt(now, 0).Remaining, b.TakeAt(now, 0).Remaining)
-	hold.Release() // the call was never made
+	hold.Cancel() // the call was never made
 	fmt.Println(a.TakeAt(now, 0).Remaining, b.TakeAt(now, 0).Remaining)
 	// Output:
 	// 3 1
@@ -161,7 +161,7 @@ func ExampleKeyed_HoldAt() {
 	now := time.Unix(1_800_000_000, 0)
 	hold, d, err := perUser.HoldAt("ann", now, 2)
 	fmt.Println(d.OK, d.Remaining, err)
-	hold.Release()
+	hold.Cancel()
 	d, err = perUser.TakeAt("ann", now, 3)
 	fmt.Println(d.OK, d.Remaining, err)
 	// Output:

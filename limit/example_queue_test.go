@@ -63,7 +63,7 @@ func ExampleQueue_HoldAt() {
 	hold, _ := q.HoldAt(now, 2)
 	delay, _ := q.ReserveAt(now, 1)
 	fmt.Println("behind what is on hold:", delay)
-	hold.Release()
+	hold.Cancel()
 	delay, _ = q.ReserveAt(now, 1)
 	fmt.Println("in its place:", delay)
 	// Output:

@@ -54,7 +54,7 @@ func ExampleTokenBucket_HoldAt() {
 	now := time.Now()
 	hold, _ := lim.HoldAt(now, 7)
 	fmt.Println(lim.TakeAt(now, 4).OK, lim.TakeAt(now, 3).OK)
-	hold.Release()
+	hold.Cancel()
 	fmt.Println(lim.TakeAt(now, 7).OK)
 	// Output:
 	// false true

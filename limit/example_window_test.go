@@ -58,7 +58,7 @@ func ExampleSlidingLog() {
 	// 50s
 }
 
-// What is on hold is committed when the call has reached the provider, and released when
+// What is on hold is committed when the call has reached the provider, and cancelled when
 // it has not.
 func ExampleSlidingLog_HoldAt() {
 	l, err := limit.NewSlidingLog(10, time.Minute)
@@ -69,7 +69,7 @@ func ExampleSlidingLog_HoldAt() {
 	sent, _ := l.HoldAt(now, 4)
 	failed, d := l.HoldAt(now, 3)
 	fmt.Println(d.OK, d.Remaining)
-	failed.Release()
+	failed.Cancel()
 	sent.Commit()
 	fmt.Println(l.TakeAt(now.Add(30*time.Second), 0).Remaining)
 	fmt.Println(l.TakeAt(now.Add(time.Minute), 0).Remaining)

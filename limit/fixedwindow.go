@@ -36,7 +36,7 @@ func NewFixedWindow(limit int, window time.Duration) (*FixedWindow, error) {
 // in a time as long as the window. Use it if a provider's window begins with the first
 // request.
 //
-// A refused request begins no window. Releasing the Hold that began a window takes the
+// A refused request begins no window. Cancelling the Hold that began a window takes the
 // window back, unless units were charged or set aside in it beside that. An instant before
 // the latest charge or hold counts as that one. Make it with NewAnchoredWindow: the zero
 // AnchoredWindow must not be used. It is safe for concurrent use.

@@ -54,9 +54,9 @@ func TestGCRAHoldsEndInAnyOrder(t *testing.T) {
 		}
 		if commit {
 			hold.Commit()
-			hold.Release()
+			hold.Cancel()
 		} else {
-			hold.Release()
+			hold.Cancel()
 			hold.Commit()
 		}
 		for s := range 12 {

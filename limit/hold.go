@@ -18,7 +18,7 @@ type Holder interface {
 	HoldAt(now time.Time, n int) (Hold, Decision)
 }
 
-// Hold is a number of units set aside. The first call of Commit or Release ends it; later calls do
+// Hold is a number of units set aside. The first call of Commit or Cancel ends it; later calls do
 // nothing. The zero Hold, which comes with a refusal, has ended. A Hold that is never ended keeps
 // its units for ever. Copies of a Hold are the same Hold. Its methods are safe for concurrent use.
 type Hold struct {
@@ -36,8 +36,8 @@ type holdOwner interface {
 // then as if TakeAt had charged them at that instant.
 func (h Hold) Commit() { h.finish(true) }
 
-// Release gives the units back: the limiter is then as if they had never been set aside.
-func (h Hold) Release() { h.finish(false) }
+// Cancel gives the units back: the limiter is then as if they had never been set aside.
+func (h Hold) Cancel() { h.finish(false) }
 
 // heldBy returns the hold of a number, and the zero Hold for 0.
 func heldBy(owner holdOwner, id uint64) Hold {

@@ -114,15 +114,15 @@ func (j *joint) add(l Limiter, level int) {
 // a == b panics only if both cannot.
 func same(a, b Limiter) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
-// unlock unlocks. If a limiter panicked, it first releases the holds that are left.
+// unlock unlocks. If a limiter panicked, it first cancels the holds that are left.
 func (l *jointLock) unlock() {
-	l.releaseLocked()
+	l.cancelLocked()
 	l.Unlock()
 }
 
-func (l *jointLock) releaseLocked() {
+func (l *jointLock) cancelLocked() {
 	for _, h := range l.held {
-		h.Release()
+		h.Cancel()
 	}
 	l.clearLocked()
 }
@@ -196,13 +196,13 @@ func (j *joint) lookLocked(i int, now time.Time) {
 	j.lock.seen[i].OK = true
 }
 
-// resolveLocked returns the verdict. If that is a refusal, it releases the holds, and looks
+// resolveLocked returns the verdict. If that is a refusal, it cancels the holds, and looks
 // again at the members that admitted the request.
 func (j *joint) resolveLocked(now time.Time, n int) (d Decision, level int) {
 	if d, level = j.verdict(n); d.OK {
 		return d, level
 	}
-	j.lock.releaseLocked()
+	j.lock.cancelLocked()
 	for i, s := range j.lock.seen {
 		if s.OK {
 			j.lookLocked(i, now)

@@ -34,7 +34,7 @@ func TestKeyedOracle(t *testing.T) {
 		key, n := random.IntN(keys), random.IntN(burst+2)
 		m := &model[key]
 		if len(m.open) > 0 && random.IntN(3) == 0 {
-			m.open[0].Release()
+			m.open[0].Cancel()
 			m.open[0].Commit()
 			m.open, m.held = m.open[1:], m.held-1
 			continue

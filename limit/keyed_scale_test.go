@@ -215,9 +215,9 @@ func TestKeyedExactWhileItGrows(t *testing.T) {
 				} else if d.OK {
 					taken[key].Add(1)
 				}
-				// These recover after a unit is released, and come and go.
+				// These recover after a unit is cancelled, and come and go.
 				if hold, _, err := k.HoldAt(keys+random.IntN(5000), now, 1); err == nil && i%8 > 0 {
-					hold.Release()
+					hold.Cancel()
 				} else {
 					hold.Commit()
 				}

@@ -242,7 +242,7 @@ func TestKeyedRecoveryOfANanosecond(t *testing.T) {
 	}
 }
 
-// A key stays only if something was charged: not after a hold that is released, and after a
+// A key stays only if something was charged: not after a hold that is cancelled, and after a
 // charge of a limiter that says nothing of resets, it does.
 func TestKeyedKeepsWhatIsCharged(t *testing.T) {
 	k := keyed[string](t, 3, keyedIdle, limit.PerSecond(1), 2)
@@ -250,7 +250,7 @@ func TestKeyedKeepsWhatIsCharged(t *testing.T) {
 	if err != nil || !d.OK || k.Len() != 1 {
 		t.Fatalf("%+v, %v, %d keys", d, err, k.Len())
 	}
-	hold.Release()
+	hold.Cancel()
 	if k.Len() != 0 {
 		t.Error("a key without a charge is kept")
 	}

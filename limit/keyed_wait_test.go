@@ -53,7 +53,7 @@ func TestKeyedWaitForAHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		time.AfterFunc(time.Millisecond, hold.Release)
+		time.AfterFunc(time.Millisecond, hold.Cancel)
 		if err := k.Wait(t.Context(), "a"); err != nil || time.Since(begin) != time.Millisecond {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}

@@ -14,7 +14,7 @@
 // A decision takes constant time, except:
 //
 //   - SlidingLog: time logarithmic in the number of charges in the window.
-//   - Queue: time linear in the number of open holds and of the gaps that released holds
+//   - Queue: time linear in the number of open holds and of the gaps that cancelled holds
 //     left.
 //   - Set and Tree: one decision of each of their limiters.
 //   - Sharded: a look at each shard, but for an Allow that the first shard admits.

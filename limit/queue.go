@@ -17,7 +17,7 @@ import (
 // them becomes free. TakeAt is ReserveAt without the delay, so OK means that a slot was
 // taken, not that it has come.
 //
-// A decision takes time linear in the number of open holds and of the gaps that released
+// A decision takes time linear in the number of open holds and of the gaps that cancelled
 // holds left, and constant time without them. A Wait that gives up takes time linear in the
 // number of waiters behind it. Make it with NewQueue: the zero Queue must not be used. It
 // is safe for concurrent use.
@@ -111,9 +111,9 @@ func (q *Queue) Allow() bool {
 }
 
 // HoldAt sets the next n slots aside if the queue has room for them. ReserveAt with n = 0,
-// just before, returns when they start. Release lets the waiters behind them move up; later
+// just before, returns when they start. Cancel lets the waiters behind them move up; later
 // requests take the slots that are left. Once another request was taken after the slots
-// were over, Commit and Release do the same: time that passed cannot be given back.
+// were over, Commit and Cancel do the same: time that passed cannot be given back.
 func (q *Queue) HoldAt(now time.Time, n int) (Hold, Decision) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

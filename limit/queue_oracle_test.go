@@ -87,7 +87,7 @@ func TestQueueDecidesLikeAListOfSlots(t *testing.T) {
 	}
 }
 
-// Waiting, giving up, reserving, holding and releasing in random order: no two requests
+// Waiting, giving up, reserving, holding and cancelling in random order: no two requests
 // start closer than an interval, waiters start in their order and before the capacity has
 // passed, and with waiters alone each starts exactly when the one before it ends.
 func TestQueueRandomly(t *testing.T) {
@@ -203,7 +203,7 @@ func queueRound(t *testing.T, rng *rand.Rand, interval int64, capacity int, mixe
 				holds[i].Commit()
 				told = append(told, holdSpans[i])
 			} else {
-				holds[i].Release()
+				holds[i].Cancel()
 			}
 			holds, holdSpans = slices.Delete(holds, i, i+1), slices.Delete(holdSpans, i, i+1)
 		default:

@@ -75,7 +75,7 @@ func TestQueueRefusesParameters(t *testing.T) {
 	}
 }
 
-// Released slots go to the next request that fits; committed ones stay.
+// Cancelled slots go to the next request that fits; committed ones stay.
 func TestQueueHolds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -85,9 +85,9 @@ func TestQueueHolds(t *testing.T) {
 	}{
 		{"open", func(limit.Hold) {}, 1, []time.Duration{4, 5, 6}},
 		{"committed", limit.Hold.Commit, 1, []time.Duration{4, 5, 6}},
-		{"released, for those that fit", limit.Hold.Release, 1, []time.Duration{1, 2, 4, 5}},
-		{"released, as a whole", limit.Hold.Release, 2, []time.Duration{1, 4, 6}},
-		{"released, for those that do not fit", limit.Hold.Release, 3, []time.Duration{4}},
+		{"cancelled, for those that fit", limit.Hold.Cancel, 1, []time.Duration{1, 2, 4, 5}},
+		{"cancelled, as a whole", limit.Hold.Cancel, 2, []time.Duration{1, 4, 6}},
+		{"cancelled, for those that do not fit", limit.Hold.Cancel, 3, []time.Duration{4}},
 	} {
 		q := must(limit.NewQueue(limit.PerSecond(1), 9))
 		q.TakeAt(noon, 1)
@@ -99,7 +99,7 @@ func TestQueueHolds(t *testing.T) {
 		c.end(hold)
 		if c.name != "open" {
 			hold.Commit() // is too late
-			hold.Release()
+			hold.Cancel()
 		}
 		for i, want := range c.delays {
 			if delay, d := q.ReserveAt(noon, c.n); !d.OK || delay != want*time.Second {
@@ -114,7 +114,7 @@ func TestQueueHoldThatIsOver(t *testing.T) {
 	q := must(limit.NewQueue(limit.PerSecond(1), 5))
 	hold, _ := q.HoldAt(noon, 1)
 	q.TakeAt(noon.Add(10*time.Second), 1)
-	hold.Release()
+	hold.Cancel()
 	if delay, d := q.ReserveAt(noon, 1); d.OK || d.RetryAfter != 6*time.Second+1 {
 		t.Errorf("time has come back: %v, %+v", delay, d)
 	}
@@ -126,7 +126,7 @@ func TestQueueHoldThatIsOver(t *testing.T) {
 	}
 	q = must(limit.NewQueue(limit.PerSecond(1), 5))
 	hold, _ = q.HoldAt(noon.Add(10*time.Second), 1)
-	hold.Release()
+	hold.Cancel()
 	if d := q.TakeAt(noon, 0); d.ResetAfter != 0 {
 		t.Errorf("nothing is taken, and all is as new after %v", d.ResetAfter)
 	}
@@ -139,7 +139,7 @@ func TestQueueGaps(t *testing.T) {
 	q.TakeAt(noon, 1)
 	first, _ := q.HoldAt(noon, 1)
 	q.TakeAt(noon, 1)
-	first.Release()
+	first.Cancel()
 	want := limit.Decision{OK: true, Remaining: 1, ResetAfter: 3 * time.Second}
 	if d := q.TakeAt(noon, 0); d != want {
 		t.Errorf("a gap of one: %+v, want %+v", d, want)
@@ -148,9 +148,9 @@ func TestQueueGaps(t *testing.T) {
 	q = must(limit.NewQueue(limit.PerSecond(1), 3))
 	first, _ = q.HoldAt(noon, 1)
 	second, _ := q.HoldAt(noon, 1)
-	first.Release()
+	first.Cancel()
 	q.TakeAt(noon, 1)
-	second.Release()
+	second.Cancel()
 	if delay, d := q.ReserveAt(noon, 1); !d.OK || delay != time.Second {
 		t.Errorf("what was on hold behind a taken slot starts after %v, %+v", delay, d)
 	}
@@ -191,7 +191,7 @@ func TestQueueConcurrently(t *testing.T) {
 				switch rng.IntN(4) {
 				case 0:
 					if hold, d := q.HoldAt(noon, 1); d.OK {
-						hold.Release()
+						hold.Cancel()
 					}
 				default:
 					if delay, d := q.ReserveAt(noon, 1); d.OK {
@@ -231,7 +231,7 @@ func TestQueueAcrossTheEndOfItsLine(t *testing.T) {
 	if delay, d := q.ReserveAt(noon.Add(end), 1); !d.OK || delay != 3*time.Second-1 || d.Remaining != 2 {
 		t.Errorf("%v, %+v", delay, d)
 	}
-	hold.Release()
+	hold.Cancel()
 	if delay, d := q.ReserveAt(noon.Add(end), 1); !d.OK || delay != 2*time.Second-1 {
 		t.Errorf("%v, %+v", delay, d)
 	}

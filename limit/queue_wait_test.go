@@ -90,7 +90,7 @@ func TestQueueWaitCancelled(t *testing.T) {
 	}
 }
 
-// A waiter skips a slot on hold, and is woken when that is released.
+// A waiter skips a slot on hold, and is woken when that is cancelled.
 func TestQueueWaitBehindAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := must(limit.NewQueue(limit.PerSecond(1), 10))
@@ -102,7 +102,7 @@ func TestQueueWaitBehindAHold(t *testing.T) {
 			t.Error("a slot now, behind those that wait")
 		}
 		time.Sleep(time.Second / 2)
-		hold.Release()
+		hold.Cancel()
 		f.want(t, finish{1, time.Second / 2, nil})
 		time.Sleep(time.Minute)
 		f.want(t, finish{1, time.Second / 2, nil}, finish{2, 3 * time.Second / 2, nil})

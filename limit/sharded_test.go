@@ -176,7 +176,7 @@ func TestShardedEarlierInstants(t *testing.T) {
 		if s.Allow() {
 			t.Error("passed beside a hold")
 		}
-		hold.Release()
+		hold.Cancel()
 		if d := s.TakeAt(begin.Add(time.Second), 1); d != want {
 			t.Errorf("before a refused Allow: %+v, want %+v", d, want)
 		}
@@ -397,10 +397,10 @@ func TestShardedHolds(t *testing.T) {
 	if d := s.TakeAt(setStart, 1); d.OK || d.RetryAfter != time.Second || d.ResetAfter != time.Second {
 		t.Errorf("one committed: %+v", d)
 	}
-	holds[0].Release()
+	holds[0].Cancel()
 	holds[0].Commit()
 	if d := s.TakeAt(setStart, 1); !d.OK || d.Remaining != 0 {
-		t.Errorf("one released: %+v", d)
+		t.Errorf("one cancelled: %+v", d)
 	}
 }
 
@@ -454,7 +454,7 @@ func TestShardedWait(t *testing.T) {
 		// A Set of a key's shard is woken by the end of a hold of that shard.
 		hold, _ := s.Shard("a").HoldAt(time.Now(), 1)
 		start = time.Now()
-		time.AfterFunc(time.Millisecond, hold.Release)
+		time.AfterFunc(time.Millisecond, hold.Cancel)
 		if err := limit.All(s.Shard("a")).Wait(t.Context()); err != nil || time.Since(start) != time.Millisecond {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}

@@ -81,7 +81,7 @@ func endHold(r *rand.Rand, w *wholeBucket) {
 		h.Commit()
 		w.level -= h.n * 1e9
 	} else {
-		h.Release()
+		h.Cancel()
 	}
 }
 
@@ -212,7 +212,7 @@ func FuzzTokenBucket(f *testing.F) {
 				if last != nil {
 					last.CancelAt(now)
 				} else if len(holds) > 0 {
-					holds[0].Release()
+					holds[0].Cancel()
 					holds = holds[1:]
 				}
 			}

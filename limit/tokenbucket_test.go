@@ -392,14 +392,14 @@ func TestTokenBucketHold(t *testing.T) {
 	if none, d := b.HoldAt(after(time.Hour+tenth), 1); d.OK || none != (limit.Hold{}) {
 		t.Errorf("a second hold: %+v", d)
 	}
-	first.Release()
+	first.Cancel()
 	first.Commit()
 	if want := (limit.Decision{OK: true, Remaining: 2, ResetAfter: 3 * tenth}); b.TakeAt(after(time.Hour+tenth), 0) != want {
-		t.Errorf("released: %+v, want %+v", b.TakeAt(after(time.Hour+tenth), 0), want)
+		t.Errorf("cancelled: %+v, want %+v", b.TakeAt(after(time.Hour+tenth), 0), want)
 	}
 	second, _ := b.HoldAt(after(time.Hour+tenth), 2)
 	second.Commit()
-	second.Release()
+	second.Cancel()
 	second.Commit()
 	if want := (limit.Decision{OK: true, ResetAfter: 5 * tenth}); b.TakeAt(after(time.Hour+tenth), 0) != want {
 		t.Errorf("committed: %+v, want %+v", b.TakeAt(after(time.Hour+tenth), 0), want)
@@ -464,7 +464,7 @@ func TestTokenBucketHoldBesideReservations(t *testing.T) {
 			hold.Commit()
 			want = 0
 		} else {
-			hold.Release()
+			hold.Cancel()
 		}
 		later := b.ReserveN(after(0), 1)
 		r.CancelAt(after(0))
@@ -500,7 +500,7 @@ func TestTokenBucketConcurrently(t *testing.T) {
 							admitted.Add(1)
 							hold.Commit()
 						}
-						hold.Release()
+						hold.Cancel()
 					}
 				case 3:
 					b.Tokens()

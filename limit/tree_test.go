@@ -56,10 +56,10 @@ func TestTreeRefusalLosesNothing(t *testing.T) {
 		t.Fatalf("%+v", d)
 	}
 	leaf.TakeAt(setStart.Add(4*time.Second), 2)
-	hold.Release()
+	hold.Cancel()
 	later := setStart.Add(time.Minute)
 	if got := node.TakeAt(later, 0); got.Remaining != 10 || got.ResetAfter != 0 {
-		t.Errorf("after a release: %+v", got)
+		t.Errorf("after a cancel: %+v", got)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestTreeOracle(t *testing.T) {
 			if d.OK != want.OK {
 				t.Fatalf("decision %d, hold: %+v, want %+v", i, d, want)
 			}
-			hold.Release() // as if it had never been
+			hold.Cancel() // as if it had never been
 		}
 		got, refused := l.node.TakePathAt(now, n)
 		if got != want || refused != who {

@@ -212,7 +212,7 @@ func TestWaitForAHold(t *testing.T) {
 		f.wait(t.Context(), l, 2, 1)
 		time.Sleep(time.Second)
 		f.want(t)
-		hold.Release()
+		hold.Cancel()
 		f.want(t, finish{1, time.Second, nil})
 
 		time.Sleep(time.Second)
@@ -290,7 +290,7 @@ func TestWaitStress(t *testing.T) {
 				if hold {
 					if h, d := l.HoldAt(time.Now(), 1); d.OK {
 						time.Sleep(patience / 60)
-						h.Release()
+						h.Cancel()
 					}
 				}
 				if l.WaitN(ctx, n) == nil {
@@ -320,7 +320,7 @@ func TestWaitMissesNoWakeUp(t *testing.T) {
 		wg.Go(func() {
 			for range 300 {
 				if hold, d := l.HoldAt(time.Now(), 1); d.OK {
-					hold.Release()
+					hold.Cancel()
 				}
 				if err := l.Wait(t.Context()); err != nil {
 					t.Error(err)

@@ -64,7 +64,7 @@ func fuzzWindow(t *testing.T, name string, l windowLimiter, most int, window int
 			if script[0]&4 == 0 {
 				h.Commit()
 			} else {
-				h.Release()
+				h.Cancel()
 			}
 		}
 		var d limit.Decision

@@ -25,7 +25,7 @@ type windowKind struct {
 }
 
 // windowEntry is units that were charged, or are on hold; or 0 units of a hold that was
-// released, which may have begun an anchored window.
+// cancelled, which may have begun an anchored window.
 type windowEntry struct {
 	at   int64
 	n    int
@@ -258,9 +258,9 @@ func playWindow(kind windowKind, r *rand.Rand) (decisions int, err error) {
 			o.end(h.place, commit)
 			if commit {
 				h.Commit()
-				h.Release()
+				h.Cancel()
 			} else {
-				h.Release()
+				h.Cancel()
 				h.Commit()
 			}
 		}

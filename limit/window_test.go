@@ -117,9 +117,9 @@ func TestWindowsOfHolds(t *testing.T) {
 			remain int
 		}{
 			{"committed at once", limit.Hold.Commit, 0, 1},
-			{"released at once", limit.Hold.Release, 0, 3},
+			{"cancelled at once", limit.Hold.Cancel, 0, 3},
 			{"committed when its window is over", limit.Hold.Commit, 5 * time.Second, 3},
-			{"released when its window is over", limit.Hold.Release, 5 * time.Second, 3},
+			{"cancelled when its window is over", limit.Hold.Cancel, 5 * time.Second, 3},
 		} {
 			l := newWindow(t, kind, 3, time.Second)
 			hold, d := l.HoldAt(start, 2)
@@ -136,7 +136,7 @@ func TestWindowsOfHolds(t *testing.T) {
 			}
 			c.end(hold)
 			hold.Commit()
-			hold.Release()
+			hold.Cancel()
 			if d := l.TakeAt(at, 0); d.Remaining != c.remain {
 				t.Errorf("%s, %s: %d remain, want %d", kind.name, c.name, d.Remaining, c.remain)
 			}
@@ -144,7 +144,7 @@ func TestWindowsOfHolds(t *testing.T) {
 	}
 }
 
-// A hold begins an anchored window as a charge does. If it is released the window stays
+// A hold begins an anchored window as a charge does. If it is cancelled the window stays
 // for what else is in it, and has never been if there is nothing.
 func TestAnchoredWindowThatAHoldBegins(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
@@ -165,10 +165,10 @@ func TestAnchoredWindowThatAHoldBegins(t *testing.T) {
 			a.HoldAt(at(100), 1)
 			return h
 		}, 1000},
-		{"another hold, released", func(a *limit.AnchoredWindow) limit.Hold {
+		{"another hold, cancelled", func(a *limit.AnchoredWindow) limit.Hold {
 			h, _ := a.HoldAt(at(0), 1)
 			other, _ := a.HoldAt(at(100), 1)
-			other.Release()
+			other.Cancel()
 			return h
 		}, 1500},
 		{"a charge in the next", func(a *limit.AnchoredWindow) limit.Hold {
@@ -178,7 +178,7 @@ func TestAnchoredWindowThatAHoldBegins(t *testing.T) {
 		}, 1200},
 	} {
 		a, _ := limit.NewAnchoredWindow(5, time.Second)
-		c.play(a).Release()
+		c.play(a).Cancel()
 		if d := a.TakeAt(at(500), 1); d.ResetAfter != time.Duration(c.ends-500)*time.Millisecond {
 			t.Errorf("%s: ends in %v, want %d ms after the start", c.name, d.ResetAfter, c.ends)
 		}
@@ -205,7 +205,7 @@ func TestWindowsAreSafe(t *testing.T) {
 						}
 					case 1:
 						h, _ := l.HoldAt(now, 2)
-						h.Release()
+						h.Cancel()
 					default:
 						if l.TakeAt(now, 1).OK {
 							admitted.Add(1)
@@ -224,7 +224,7 @@ func TestWindowsAreSafe(t *testing.T) {
 	}
 }
 
-// Waiters pass at the end of the window, or when a hold is released.
+// Waiters pass at the end of the window, or when a hold is cancelled.
 func TestWindowsWait(t *testing.T) {
 	type waiter interface {
 		WaitN(ctx context.Context, n int) error
@@ -256,7 +256,7 @@ func TestWindowsWait(t *testing.T) {
 			time.Sleep(time.Hour)
 			hold, _ := l.HoldAt(time.Now(), 2)
 			given := time.Now().Add(time.Minute)
-			time.AfterFunc(time.Minute, hold.Release)
+			time.AfterFunc(time.Minute, hold.Cancel)
 			if err := w.WaitN(context.Background(), 1); err != nil || !time.Now().Equal(given) {
 				t.Errorf("%s: waited for a hold until %v, want %v: %v", kind.name, time.Now(), given, err)
 			}

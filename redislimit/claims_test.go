@@ -33,12 +33,12 @@ func TestClaimKeysAndNumbers(t *testing.T) {
 			if _, err := l.Take(t.Context(), "", 1); !errors.Is(err, limit.ErrInvalid) {
 				t.Error(name, err)
 			}
-			for _, n := range []int{-1, math.MinInt64} {
+			for _, n := range []int{-1, math.MinInt} {
 				if d, err := l.Take(t.Context(), "n", n); !errors.Is(err, limit.ErrInvalid) || d.OK {
 					t.Error(name, d, err)
 				}
 			}
-			for _, n := range []int{101, 1 << 50, 1<<50 + 1, math.MaxInt64} {
+			for _, n := range []int{101, min(1<<50, math.MaxInt), min(1<<50+1, math.MaxInt), math.MaxInt} {
 				d, err := l.Take(t.Context(), "n", n)
 				if err != nil || d.OK || !d.Never || d.Remaining != 100 {
 					t.Errorf("%s %d %+v %v", name, n, d, err)
@@ -111,7 +111,7 @@ func TestClaimGroupSettle(t *testing.T) {
 		if err := h.Commit(ctx, 1, 2, 3, 4, 5); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
-		if err := h.Commit(ctx, math.MaxInt64); !errors.Is(err, limit.ErrInvalid) {
+		if err := h.Commit(ctx, math.MaxInt); !errors.Is(err, limit.ErrInvalid) {
 			t.Error(err)
 		}
 		if got := fmt.Sprint(remaining(t, all)); got != "[90 90 90 90]" {
@@ -124,7 +124,7 @@ func TestClaimGroupSettle(t *testing.T) {
 			if err := h.Commit(ctx, 50, 50, 50, 50); err != nil {
 				t.Error(err)
 			}
-			if err := h.Release(ctx); err != nil {
+			if err := h.Cancel(ctx); err != nil {
 				t.Error(err)
 			}
 		}
@@ -138,7 +138,7 @@ func TestClaimGroupSettle(t *testing.T) {
 		}
 		h, _, _ = g.HoldAll(ctx, all...)
 		s.flush(t)
-		if err := h.Release(ctx); !errors.Is(err, redislimit.ErrNotHeld) {
+		if err := h.Cancel(ctx); !errors.Is(err, redislimit.ErrNotHeld) {
 			t.Error(err)
 		}
 		if got := fmt.Sprint(remaining(t, all)); got != "[100 100 100 100]" {
@@ -146,7 +146,8 @@ func TestClaimGroupSettle(t *testing.T) {
 		}
 		// more than the limit, then nothing passes but all recovers
 		h, _, _ = g.HoldAll(ctx, all...)
-		if err := h.Commit(ctx, 1<<50, 1<<50, 1<<50, 1<<50); err != nil {
+		much := min(1<<50, math.MaxInt-1)
+		if err := h.Commit(ctx, much, much, much, much); err != nil {
 			t.Error(err)
 		}
 		for _, c := range all {
@@ -173,7 +174,7 @@ func TestClaimGroupBad(t *testing.T) {
 		if got := fmt.Sprint(remaining(t, all)); got != "[100 100 100 100]" {
 			t.Error(got)
 		}
-		all[0].N = math.MaxInt64
+		all[0].N = math.MaxInt
 		h, ds, err := g.HoldAll(ctx, all[0], all[0], all[1])
 		if err != nil || h.ID() != "" || ds[0].OK || !ds[0].Never || !ds[1].Never {
 			t.Error(h, ds, err)
@@ -267,11 +268,11 @@ func TestClaimCrossSlot(t *testing.T) {
 	}
 	var deltas []keyed.Delta
 	for _, c := range cells {
-		deltas = append(deltas, keyed.Delta{Cell: c, Add: math.MaxInt64})
+		deltas = append(deltas, keyed.Delta{Cell: c, Add: math.MaxInt})
 	}
 	for n := range int64(2) {
 		counts, err := o1.Add(t.Context(), keyed.Replay{Process: "p", Number: n + 1, Deltas: deltas})
-		if err != nil || counts[2499] != math.MaxInt64 {
+		if err != nil || counts[2499] != math.MaxInt {
 			t.Error(err)
 		}
 	}

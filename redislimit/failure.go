@@ -35,7 +35,7 @@ const (
 	invalidShare = Failure(math.MinInt64)
 )
 
-// ErrUnavailable is matched by the errors of FailClosed, and of Commit and Release of a Hold, when
+// ErrUnavailable is matched by the errors of FailClosed, and of Commit and Cancel of a Hold, when
 // Redis gives no answer.
 var ErrUnavailable = errors.New("redis is unavailable")
 

@@ -330,12 +330,12 @@ func TestOneCallADecision(t *testing.T) {
 		for range 2 {
 			asked.calls.Store(0)
 			h, _, err := g.HoldAll(t.Context(), charges(all, "g", 1, 2, 3, 4)...)
-			if err != nil || h.Release(t.Context()) != nil {
+			if err != nil || h.Cancel(t.Context()) != nil {
 				t.Fatal(err)
 			}
 		}
 		if calls := asked.calls.Load(); calls != 2 {
-			t.Errorf("HoldAll and Release take %d calls, want 2", calls)
+			t.Errorf("HoldAll and Cancel take %d calls, want 2", calls)
 		}
 	})
 }

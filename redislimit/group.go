@@ -130,7 +130,7 @@ func (g *Group) parts(charges []Charge) (parts []part, of []int, err error) {
 			k, states[state] = len(parts), len(parts)
 			parts = append(parts, part{limiter: l, key: c.Key})
 		}
-		if parts[k].n += c.N; parts[k].n < 0 || int64(parts[k].n) > maxUnits {
+		if parts[k].n += c.N; parts[k].n < 0 || parts[k].n > maxUnits {
 			parts[k].n = maxUnits + 1 // which never passes
 		}
 		of[i] = k
@@ -229,7 +229,7 @@ func (g *Group) without(parts []part, now time.Time) (ds []limit.Decision, err e
 		if passes {
 			h.Commit()
 		} else {
-			h.Release()
+			h.Cancel()
 		}
 	}
 	return ds, err

@@ -116,7 +116,7 @@ func TestTakeAllCountsOneKeyTwice(t *testing.T) {
 	})
 }
 
-// What remains after a Commit or a Release, at once and in a later call.
+// What remains after a Commit or a Cancel, at once and in a later call.
 func TestSettle(t *testing.T) {
 	const taken = 40
 	onServers(t, func(t *testing.T, s standing) {
@@ -126,7 +126,7 @@ func TestSettle(t *testing.T) {
 			settle func(redislimit.Hold) error
 			left   int // of 100, right afterwards
 		}{
-			{"release", func(h redislimit.Hold) error { return h.Release(t.Context()) }, 100},
+			{"cancel", func(h redislimit.Hold) error { return h.Cancel(t.Context()) }, 100},
 			{"commit as taken", func(h redislimit.Hold) error { return h.Commit(t.Context()) }, 60},
 			{"commit less", func(h redislimit.Hold) error { return h.Commit(t.Context(), 25, 25, 25, 25) }, 75},
 			{"commit nothing", func(h redislimit.Hold) error { return h.Commit(t.Context(), 0, 0, 0, 0) }, 100},
@@ -151,7 +151,7 @@ func TestSettle(t *testing.T) {
 				if left := remaining(t, all); !slices.Equal(left, want) {
 					t.Errorf("%v remain, want %v", left, want)
 				}
-				for _, again := range []error{tt.settle(h), h.Release(t.Context()), h.Commit(t.Context(), 1)} {
+				for _, again := range []error{tt.settle(h), h.Cancel(t.Context()), h.Commit(t.Context(), 1)} {
 					if again != nil {
 						t.Errorf("settled again: %v", again)
 					}
@@ -166,7 +166,7 @@ func TestSettle(t *testing.T) {
 			})
 		}
 		none, err := g.Held("")
-		if err != nil || none != (redislimit.Hold{}) || none.ID() != "" || none.Commit(t.Context(), 1) != nil || none.Release(t.Context()) != nil {
+		if err != nil || none != (redislimit.Hold{}) || none.ID() != "" || none.Commit(t.Context(), 1) != nil || none.Cancel(t.Context()) != nil {
 			t.Errorf("the zero Hold: %+v, %v", none, err)
 		}
 		s.setTime(epoch)
@@ -179,7 +179,7 @@ func TestSettle(t *testing.T) {
 }
 
 // What is given back in a later window does not lower what others charged there.
-func TestReleaseIsOfTheTimeOfTheCharge(t *testing.T) {
+func TestCancelIsOfTheTimeOfTheCharge(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		g, of := newGroup(s), kinds(s, redislimit.Options{})
 		s.setTime(epoch.Add(50 * time.Second))
@@ -195,7 +195,7 @@ func TestReleaseIsOfTheTimeOfTheCharge(t *testing.T) {
 		if left, want := remaining(t, all), []int{70, 50, 30, 70}; !slices.Equal(left, want) {
 			t.Errorf("before: %v remain, want %v", left, want)
 		}
-		if err := h.Release(t.Context()); err != nil {
+		if err := h.Cancel(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		// A bucket knows no time of a charge: it gives back what it has, but never more than is in

@@ -13,7 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Hold is what Group.HoldAll has taken. Commit says how much was used in the end, Release that
+// Hold is what Group.HoldAll has taken. Commit says how much was used in the end, Cancel that
 // nothing was; without that it stays charged. The first of them ends the Hold, whichever process
 // calls it; later calls, and those of the zero Hold, do nothing. It is safe to repeat a call that
 // failed.
@@ -25,7 +25,7 @@ type Hold struct {
 	held  *hold
 }
 
-// ErrNotHeld is returned by Commit and Release of a Hold of which the server knows nothing: it was
+// ErrNotHeld is returned by Commit and Cancel of a Hold of which the server knows nothing: it was
 // made longer than Options.HoldTTL ago, or the server has lost it. What was taken stays charged.
 var ErrNotHeld = errors.New("nothing is held by this id")
 
@@ -50,13 +50,13 @@ func (h Hold) Commit(ctx context.Context, used ...int) error {
 	return nil
 }
 
-// Release gives back all that was taken. It is Commit of nothing.
-func (h Hold) Release(ctx context.Context) error {
+// Cancel gives back all that was taken. It is Commit of nothing.
+func (h Hold) Cancel(ctx context.Context) error {
 	if h.held == nil {
 		return nil
 	}
 	if err := h.settle(ctx, make([]int, len(h.held.Parts))); err != nil {
-		return fmt.Errorf("release: %w", err)
+		return fmt.Errorf("cancel: %w", err)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (g *Group) Held(id string) (Hold, error) {
 func (h Hold) settle(ctx context.Context, used []int) error {
 	keys, args := []string{string(h.held.Record)}, []any{h.group.holdTTL}
 	for i, p := range h.held.Parts {
-		if used[i] < 0 || int64(used[i]) > maxUnits {
+		if used[i] < 0 || used[i] > maxUnits {
 			return fmt.Errorf("%w: used[%d] is %d, want 0 to 2^50", limit.ErrInvalid, i, used[i])
 		}
 		sign, change := "0", used[i]-p.N
@@ -142,7 +142,7 @@ func (h hold) valid() bool {
 func (p heldPart) valid() bool {
 	a, b := p.Basis[0], p.Basis[1]
 	known := strings.Contains(kindFixedWindow+kindSlidingCounter+kindSlidingLog+kindTokenBucket, p.Kind)
-	return known && len(p.Kind) == 1 && bytes.HasPrefix(p.State, []byte("{")) && p.N >= 0 && int64(p.N) <= maxUnits &&
+	return known && len(p.Kind) == 1 && bytes.HasPrefix(p.State, []byte("{")) && p.N >= 0 && p.N <= maxUnits &&
 		a >= 1 && b >= 1 && b <= maxParts && (p.Kind == kindTokenBucket || a < maxTime)
 }
 

@@ -41,7 +41,7 @@ func TestInvalidInput(t *testing.T) {
 		want string
 	}{
 		{window(0, week, O{}), "limit is 0, want 1 to 2^50"},
-		{window(1<<50+1, week, O{}), "limit is 1125899906842625, want 1 to 2^50"},
+		{window(min(1<<50+1, math.MaxInt), week, O{}), "limit is 1125899906842625, want 1 to 2^50"},
 		{window(1, 0, O{}), "window is 0s, want 1µs to 306600h0m0s"},
 		{window(1, 40*52*week, O{}), "window is 349440h0m0s, want 1µs to 306600h0m0s"},
 		{window(1, 1500, O{}), "window is 1.5µs, want whole microseconds"},
@@ -55,8 +55,8 @@ func TestInvalidInput(t *testing.T) {
 		{bucket(limit.Rate{}, 1, O{}), "rate.Count is 0, want 1 to 2^50"},
 		{bucket(limit.Rate{Count: 1}, 1, O{}), "rate.Per is 0s, want 1ns to 306600h0m0s"},
 		{bucket(limit.PerSecond(1), 0, O{}), "burst is 0, want 1 to 2^50"},
-		{bucket(limit.Rate{Count: 1, Per: week}, 1<<40, O{}), "burst is 1099511627776, which takes longer than 306600h0m0s at 1/168h0m0s"},
-		{bucket(limit.Rate{Count: 1<<50 - 1, Per: 7}, 1, O{}), "rate is 1125899906842623/7ns, of 1125899906842623000 units in 7 µs, want at most 2^50 units"},
+		{bucket(limit.Rate{Count: 1, Per: week}, min(1<<40, math.MaxInt), O{}), "burst is 1099511627776, which takes longer than 306600h0m0s at 1/168h0m0s"},
+		{bucket(limit.Rate{Count: min(1<<50-1, math.MaxInt), Per: 7}, 1, O{}), "rate is 1125899906842623/7ns, of 1125899906842623000 units in 7 µs, want at most 2^50 units"},
 		{func() error { _, err := redislimit.NewFixedWindow(nil, 1, week, O{}); return err }, "client is nil"},
 		{func() error { _, err := redislimit.NewGroup((*redis.Client)(nil), O{}); return err }, "client is nil"},
 		{func() error { _, err := redislimit.NewOrigin(client, ""); return err }, `prefix is "", want a name without braces`},

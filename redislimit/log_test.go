@@ -67,8 +67,8 @@ func TestLogForgetsToTheMicrosecond(t *testing.T) {
 	})
 }
 
-// What is released leaves nothing behind.
-func TestReleasedEntriesAreGone(t *testing.T) {
+// What is cancelled leaves nothing behind.
+func TestCancelledEntriesAreGone(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		g := newGroup(s)
 		l := must(redislimit.NewSlidingLog(s.client, 10, time.Hour, redislimit.Options{Timeout: patience}))
@@ -80,7 +80,7 @@ func TestReleasedEntriesAreGone(t *testing.T) {
 			if err != nil || h.ID() == "" {
 				t.Fatalf("hold %d: %+v, %v", i, h, err)
 			}
-			if err := h.Release(t.Context()); err != nil {
+			if err := h.Cancel(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

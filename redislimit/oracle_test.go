@@ -2,6 +2,7 @@ package redislimit_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func pairs(s standing) (all []pair) {
 		window time.Duration
 	}{
 		{1, time.Microsecond}, {3, 7 * time.Microsecond}, {10, time.Second}, {100, time.Minute},
-		{4096, time.Hour}, {1 << 50, 400 * 24 * time.Hour}, {1<<50 - 1, 999_999_999_989 * time.Microsecond},
+		{4096, time.Hour}, {min(1<<50, math.MaxInt), 400 * 24 * time.Hour}, {min(1<<50-1, math.MaxInt), 999_999_999_989 * time.Microsecond},
 	} {
 		name := fmt.Sprintf("%d in %v", w.units, w.window)
 		all = append(all,
@@ -52,7 +53,7 @@ func pairs(s standing) (all []pair) {
 	}{
 		{limit.PerSecond(10), 10}, {limit.PerSecond(3), 1}, {limit.PerMinute(7), 50}, {limit.PerSecond(1 << 30), 1 << 30},
 		{limit.Rate{Count: 1_000_003, Per: 86_399_999_999_999}, 99}, {limit.Rate{Count: 1, Per: 365 * 24 * time.Hour}, 30},
-		{limit.Rate{Count: 1 << 40, Per: time.Second}, 1 << 50}, {limit.Rate{Count: 7, Per: 3}, 5},
+		{limit.Rate{Count: min(1<<40, math.MaxInt), Per: time.Second}, min(1<<50, math.MaxInt)}, {limit.Rate{Count: 7, Per: 3}, 5},
 	} {
 		all = append(all, pair{fmt.Sprintf("token bucket %v burst %d", b.rate, b.burst),
 			must(redislimit.NewTokenBucket(s.client, b.rate, b.burst, o)), must(limit.NewMeter(b.rate, b.burst)), b.burst})

@@ -3,6 +3,7 @@ package redislimit
 import (
 	_ "embed"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -56,9 +57,9 @@ const (
 // The arithmetic of the scripts is exact below 2^53. With these bounds no sum or time of it gets
 // there.
 const (
-	maxUnits = 1 << 50 // a limit
-	maxParts = 1 << 50 // of a microsecond, in a rate
-	maxTime  = 1 << 51 // microseconds; 71 years
+	maxUnits = min(1<<50, math.MaxInt-1) // a limit
+	maxParts = 1 << 50                   // of a microsecond, in a rate
+	maxTime  = 1 << 51                   // microseconds; 71 years
 )
 
 var errReply = errors.New("a reply that the script does not give")

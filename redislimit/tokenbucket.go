@@ -63,7 +63,7 @@ func newBucket(operation string, rate limit.Rate, burst int) (b bucket, err erro
 		return invalid("rate.Count is %d, want 1 to 2^50", rate.Count)
 	case rate.Per <= 0 || rate.Per > maxWindow:
 		return invalid("rate.Per is %v, want 1ns to %v", rate.Per, maxWindow)
-	case burst <= 0 || int64(burst) > maxUnits:
+	case burst <= 0 || burst > maxUnits:
 		return invalid("burst is %d, want 1 to 2^50", burst)
 	}
 	// A unit takes Per / (1000 × Count) microseconds.

@@ -23,7 +23,7 @@ func newWindow(operation string, client redis.UniversalClient, units int, length
 		return window{}, err
 	}
 	switch {
-	case units <= 0 || int64(units) > maxUnits:
+	case units <= 0 || units > maxUnits:
 		return window{}, fmt.Errorf("%s: %w: limit is %d, want 1 to 2^50", operation, limit.ErrInvalid, units)
 	case length <= 0 || length > maxWindow:
 		return window{}, fmt.Errorf("%s: %w: window is %v, want 1µs to %v", operation, limit.ErrInvalid, length, maxWindow)

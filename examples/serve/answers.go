@@ -17,7 +17,7 @@ import (
 // answer uses. Of an answer that states nothing, httplimit keeps the estimate or gives it back.
 func settle(e llmhttp.Event) {
 	if e.Kind == llmhttp.EventSettled && e.Reported.Known {
-		httplimit.Report(e.Context, "tokens", int64(e.Reported.Prompt+e.Reported.Output))
+		httplimit.Report(e.Context, "tokens", e.Reported.Prompt+e.Reported.Output)
 	}
 }
 

@@ -22,7 +22,7 @@ type settings struct {
 	APIKey   string               // ours at the provider, which no tenant sees
 	Quota    ratelimit.ModelQuota // ours at the provider, for each model
 	Tenants  map[string]string    // names by the API keys that we gave them
-	RPM, TPM int64                // of each tenant
+	RPM, TPM int                  // of each tenant
 	Redis    string               // URL; empty for a gateway alone
 	Prefix   string               // of the keys in Redis: gateways of one prefix count together
 }
@@ -77,9 +77,9 @@ func newGateway(ctx context.Context, s settings) (*gateway, error) {
 				{Namespace: "tokens", Limit: s.TPM, Window: time.Minute},
 			}
 		},
-		Cost: func(r *http.Request, limit keyed.Request) int64 {
+		Cost: func(r *http.Request, limit keyed.Request) int {
 			if limit.Namespace == "tokens" {
-				return max(r.ContentLength, 0)/4 + maxAnswer
+				return int(max(r.ContentLength, 0))/4 + maxAnswer
 			}
 			return 1
 		},

@@ -65,7 +65,7 @@ func TestChargeAtOpenAI(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		body   string
-		want   int64
+		want   int
 	}{
 		{200, `{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":5}}`, 25},
 		{200, `{"choices":[]}`, 79/4 + maxAnswer},
@@ -81,7 +81,7 @@ func TestChargeAtOpenAI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if used := limit.Limit - int64(left.Remaining); used != test.want {
+		if used := limit.Limit - left.Remaining; used != test.want {
 			t.Errorf("%d %s: the tenant was charged %d, want %d", test.status, test.body, used, test.want)
 		}
 		if stats := g.quota.Stats("gpt-4o"); test.want == 25 && stats.TPM < 300 {

@@ -20,7 +20,7 @@ var keyCounts = []int{1, 1000, 1_000_000}
 
 // tenants returns a keyed.Limiter with n counters of which each has used one unit of limit, and
 // requests for them in a random order.
-func tenants(b *testing.B, n int, limit int64) (*perkey.Limiter, []perkey.Request) {
+func tenants(b *testing.B, n, limit int) (*perkey.Limiter, []perkey.Request) {
 	lim, err := perkey.New(perkey.Options{MaxKeys: max(n, 1000)})
 	if err != nil {
 		b.Fatal(err)
@@ -82,7 +82,7 @@ func BenchmarkKeyed(b *testing.B) {
 // the processor's prefetching helps.
 func BenchmarkKeyedInTurn(b *testing.B) {
 	ctx := context.Background()
-	for name, limit := range map[string]int64{"allow": 1 << 40, "deny": 1} {
+	for name, limit := range map[string]int{"allow": 1 << 40, "deny": 1} {
 		b.Run(name, func(b *testing.B) {
 			lim, requests := tenants(b, 1_000_000, limit)
 			slices.SortFunc(requests, func(x, y perkey.Request) int { return strings.Compare(x.Key, y.Key) })

@@ -41,7 +41,7 @@ func useFew(t *testing.T, seed uint64) (admitted, refused int) {
 	for range 600 {
 		r := keyed.Request{
 			Namespace: "n", Key: fmt.Sprint(random.IntN(4 * most)), Limit: 5,
-			Window: lengths[random.IntN(len(lengths))], Cost: 1 + random.Int64N(3),
+			Window: lengths[random.IntN(len(lengths))], Cost: int(1 + random.Int64N(3)),
 		}
 		if random.IntN(8) == 0 {
 			time.Sleep(time.Duration(random.Int64N(int64(r.Window))))

@@ -146,7 +146,7 @@ func (c *crowd) ask(node int) {
 	c.calls.Go(func() {
 		from := time.Now()
 		d, err := c.limiters[node].Take(context.Background(), keyed.Request{
-			Namespace: "requests", Key: "tenant", Limit: c.limit, Window: c.window, Cost: 1,
+			Namespace: "requests", Key: "tenant", Limit: int(c.limit), Window: c.window, Cost: 1,
 		})
 		waited := time.Since(from)
 		c.mu.Lock()

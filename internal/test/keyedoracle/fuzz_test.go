@@ -26,8 +26,8 @@ func FuzzTake(f *testing.F) {
 	f.Add("a", "b", "a", "b", int64(math.MaxInt64), int64(math.MaxInt64), int64(1), int64(400*day), int64(math.MaxInt64), int64(999), int64(0))
 	f.Add("", "b", "a", "", int64(0), int64(-1), int64(1), int64(0), int64(math.MinInt64), int64(-1), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, n1, k1, n2, k2 string, limit, cost1, cost2, window, seconds, nanos, pause int64) {
-		first := keyed.Request{Namespace: n1, Key: k1, Limit: limit, Window: time.Duration(window), Cost: cost1}
-		second := keyed.Request{Namespace: n2, Key: k2, Limit: limit, Window: time.Duration(window), Cost: cost2}
+		first := keyed.Request{Namespace: n1, Key: k1, Limit: int(limit), Window: time.Duration(window), Cost: int(cost1)}
+		second := keyed.Request{Namespace: n2, Key: k2, Limit: int(limit), Window: time.Duration(window), Cost: int(cost2)}
 		lim := newLimiter(t, keyed.Options{})
 		at := time.Unix(seconds, nanos)
 		later := at.Add(time.Duration(max(0, pause)))

@@ -67,7 +67,7 @@ type counted struct {
 }
 
 func (h *counted) request(i int, cost int64) keyed.Request {
-	return keyed.Request{Namespace: fmt.Sprint("n", i), Key: "k", Limit: h.limits[i], Window: time.Hour, Cost: cost}
+	return keyed.Request{Namespace: fmt.Sprint("n", i), Key: "k", Limit: int(h.limits[i]), Window: time.Hour, Cost: int(cost)}
 }
 
 func (h *counted) step(random *rand.Rand) {
@@ -111,10 +111,10 @@ func (h *counted) hold(i int, cost int64, commit bool) {
 	}
 	switch {
 	case d.OK && commit:
-		hold.Commit(cost)
+		hold.Commit(int(cost))
 		h.passed[i].Add(cost)
 	case d.OK:
-		hold.Release()
+		hold.Cancel()
 	}
 	hold.Commit(99) // has ended
 }
@@ -195,7 +195,7 @@ func TestHammerRollingCells(t *testing.T) {
 // rollOnce makes a random call, and returns what it charged.
 func rollOnce(t *testing.T, lim *keyed.Limiter, now time.Time, r keyed.Request, random *rand.Rand) int64 {
 	ctx := context.Background()
-	r.Cost = 1 + random.Int64N(4)
+	r.Cost = int(1 + random.Int64N(4))
 	switch random.IntN(4) {
 	case 0:
 		one := r
@@ -204,21 +204,21 @@ func rollOnce(t *testing.T, lim *keyed.Limiter, now time.Time, r keyed.Request, 
 		if err != nil {
 			t.Error(err)
 		} else if ds[0].OK && ds[1].OK {
-			return r.Cost + 1
+			return int64(r.Cost + 1)
 		}
 	case 1:
 		h, _, err := lim.HoldAt(ctx, now, r)
 		if err != nil {
 			t.Error(err)
 		}
-		h.Release()
+		h.Cancel()
 	default:
 		d, err := lim.TakeAt(ctx, now, r)
 		if err != nil {
 			t.Error(err)
 		}
 		if d.OK {
-			return r.Cost
+			return int64(r.Cost)
 		}
 	}
 	return 0

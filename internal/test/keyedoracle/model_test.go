@@ -39,7 +39,7 @@ func units(r keyed.Request) int64 {
 	if r.Cost == 0 {
 		return 1
 	}
-	return max(r.Cost, 0)
+	return int64(max(r.Cost, 0))
 }
 
 func newModel() *model { return &model{map[counterID]*modelCounter{}} }
@@ -150,13 +150,13 @@ func (c *modelCounter) charge(at *big.Int, units int64) {
 func (m *model) decide(now time.Time, r keyed.Request) limit.Decision {
 	c := m.counter(r)
 	at := c.from(now)
-	room := new(big.Int).Sub(big.NewInt(r.Limit), c.held)
+	room := new(big.Int).Sub(big.NewInt(int64(r.Limit)), c.held)
 	room.Sub(room, big.NewInt(units(r))) // for what is charged
 	var d limit.Decision
 	switch {
-	case units(r) > r.Limit:
+	case units(r) > int64(r.Limit):
 		d.Never = true
-	case c.fits(at, units(r), r.Limit):
+	case c.fits(at, units(r), int64(r.Limit)):
 		d.OK = true
 	case room.Sign() >= 0:
 		d.RetryAfter = between(now, c.first(at, room))
@@ -170,7 +170,7 @@ func (m *model) decide(now time.Time, r keyed.Request) limit.Decision {
 func (m *model) describe(d *limit.Decision, now time.Time, r keyed.Request, charged int64) {
 	c := m.counter(r)
 	at := c.from(now)
-	remaining := new(big.Int).Sub(big.NewInt(r.Limit), c.effective(at))
+	remaining := new(big.Int).Sub(big.NewInt(int64(r.Limit)), c.effective(at))
 	remaining.Sub(remaining, big.NewInt(charged))
 	d.Remaining = 0
 	if remaining.Sign() > 0 { // and so at most the limit
@@ -216,7 +216,7 @@ func (m *model) takeMany(now time.Time, requests []keyed.Request) (ds []limit.De
 		}
 		sum.Add(sum, big.NewInt(units(r)))
 		at := c.from(now)
-		room := new(big.Int).Sub(big.NewInt(r.Limit), sum)
+		room := new(big.Int).Sub(big.NewInt(int64(r.Limit)), sum)
 		unheld := new(big.Int).Sub(room, c.held)
 		d := limit.Decision{OK: c.effective(at).Cmp(room) <= 0}
 		switch {
@@ -257,7 +257,7 @@ func (m *model) reset(now time.Time, r keyed.Request) {
 	}
 }
 
-// end is Commit of cost, and with cost 0 also Release.
+// end is Commit of cost, and with cost 0 also Cancel.
 func (m *model) end(now time.Time, r keyed.Request, cost int64) {
 	c := m.counter(r)
 	c.held.Sub(c.held, big.NewInt(units(r)))

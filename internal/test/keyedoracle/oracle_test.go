@@ -77,18 +77,18 @@ func newSession(t *testing.T, seed uint64) *session {
 	return s
 }
 
-func (s *session) limit() int64 {
+func (s *session) limit() int {
 	switch s.random.IntN(8) {
 	case 0:
-		return math.MaxInt64 - int64(s.random.IntN(3))
+		return math.MaxInt - int(s.random.IntN(3))
 	case 1:
-		return 1<<62 + int64(s.random.IntN(3)) - 1
+		return math.MaxInt/2 + 1 + int(s.random.IntN(3)) - 1
 	case 2:
 		return 1
 	case 3:
-		return 1 + s.random.Int64N(1<<40)
+		return 1 + s.random.IntN(min(1<<40, math.MaxInt))
 	}
-	return 1 + s.random.Int64N(30)
+	return int(1 + s.random.Int64N(30))
 }
 
 // step lets some time pass, or makes a call.
@@ -163,29 +163,29 @@ func (s *session) request() keyed.Request {
 		s.requests[i].Limit = s.limit()
 	}
 	r := s.requests[i]
-	r.Cost = s.cost(r.Limit)
+	r.Cost = int(s.cost(int(int64(r.Limit))))
 	return r
 }
 
-func (s *session) cost(limit int64) int64 {
+func (s *session) cost(limit int) int {
 	switch s.random.IntN(10) {
 	case 0:
-		return -s.random.Int64N(2) // 0 or Free
+		return -s.random.IntN(2) // 0 or Free
 	case 1:
 		return limit
 	case 2:
-		if limit < math.MaxInt64 {
+		if limit < math.MaxInt {
 			return limit + 1
 		}
 		return limit
 	case 3:
 		return limit/2 + 1
 	case 4:
-		return math.MaxInt64
+		return math.MaxInt
 	case 5:
-		return 1 << 62
+		return math.MaxInt/2 + 1
 	}
-	return min(1+s.random.Int64N(1+limit/4), limit)
+	return min(1+s.random.IntN(1+limit/4), limit)
 }
 
 // batch asks for several requests at once. Whether all of them pass is what the model says; then
@@ -195,8 +195,8 @@ func (s *session) batch() {
 	now := time.Now()
 	for i := range requests {
 		requests[i] = s.anyCounter()
-		if requests[i].Cost = s.cost(requests[i].Limit); s.random.IntN(2) == 0 {
-			requests[i].Cost = min(requests[i].Cost, 1+s.random.Int64N(3))
+		if requests[i].Cost = int(s.cost(int(int64(requests[i].Limit)))); s.random.IntN(2) == 0 {
+			requests[i].Cost = min(requests[i].Cost, 1+s.random.IntN(3))
 		}
 	}
 	before := append([]keyed.Request(nil), requests...)
@@ -239,8 +239,8 @@ func (s *session) holdSome() {
 		s.holds = append(s.holds, openHold{h, r})
 		return
 	}
-	h.Commit(1 << 40) // of a refusal: ended already
-	h.Release()
+	h.Commit(min(1<<40, math.MaxInt)) // of a refusal: ended already
+	h.Cancel()
 }
 
 // endSome ends a hold, with more or less than it had, and ends it again.
@@ -254,22 +254,22 @@ func (s *session) endSome() {
 	cost := int64(0)
 	switch s.random.IntN(4) {
 	case 0:
-		h.hold.Release()
+		h.hold.Cancel()
 	case 1:
-		h.hold.Commit(-1 - s.random.Int64N(5)) // counts as nothing
+		h.hold.Commit(int(-1 - s.random.Int64N(5))) // counts as nothing
 	case 2:
 		cost = units(h.request)
-		h.hold.Commit(cost)
+		h.hold.Commit(int(cost))
 	default:
 		if cost = s.random.Int64N(2*min(units(h.request), 1<<40) + 1); s.random.IntN(20) == 0 {
 			cost = math.MaxInt64
 		}
-		h.hold.Commit(cost)
+		h.hold.Commit(int(cost))
 	}
 	s.say("end %s with %d", describeRequest(h.request), cost)
 	s.model.end(time.Now(), h.request, cost)
 	h.hold.Commit(7)
-	h.hold.Release()
+	h.hold.Cancel()
 	r, now := h.request, time.Now()
 	got, err := s.lim.PeekAt(context.Background(), now, r)
 	s.compare("peek after a hold", now, r, got, s.model.decide(now, r), err)
@@ -299,7 +299,7 @@ func TestBadInput(t *testing.T) {
 		{func(r *keyed.Request) { r.Limit = 0 }, []string{"Limit", "0"}},
 		{func(r *keyed.Request) { r.Limit = -7 }, []string{"Limit", "-7"}},
 		{func(r *keyed.Request) { r.Cost = -2 }, []string{"Cost", "-2"}},
-		{func(r *keyed.Request) { r.Cost = math.MinInt64 }, []string{"Cost", "-9223372036854775808"}},
+		{func(r *keyed.Request) { r.Cost = math.MinInt }, []string{"Cost", "-9223372036854775808"}},
 		{func(r *keyed.Request) { r.Window = 0 }, []string{"Window", "0s"}},
 		{func(r *keyed.Request) { r.Window = time.Millisecond - 1 }, []string{"Window", "999.999µs"}},
 		{func(r *keyed.Request) { r.Window = 400*day + 1 }, []string{"Window", "9600h0m0.000000001s"}},

@@ -201,20 +201,20 @@ func (w *world) step() {
 		w.look(i)
 	case 2:
 		// What is held is not published: nothing of it is admitted, until it is committed.
-		r.Cost = 1 + w.random.Int64N(8)
+		r.Cost = int(1 + w.random.Int64N(8))
 		h, d, err := w.limiters[i].Hold(context.Background(), r)
 		if err != nil || !d.OK {
 			return
 		}
 		time.Sleep(time.Duration(w.random.Int64N(int64(2 * interval))))
 		if w.random.IntN(2) == 0 {
-			w.admit(i, r.Cost, func() bool { h.Commit(r.Cost); return true })
+			w.admit(i, int64(r.Cost), func() bool { h.Commit(r.Cost); return true })
 		} else {
-			h.Release()
+			h.Cancel()
 		}
 	default:
-		r.Cost = 1 + w.random.Int64N(8)
-		w.admit(i, r.Cost, func() bool {
+		r.Cost = int(1 + w.random.Int64N(8))
+		w.admit(i, int64(r.Cost), func() bool {
 			d, err := w.limiters[i].Take(context.Background(), r)
 			if err != nil {
 				w.t.Error(err)
@@ -289,7 +289,7 @@ func (w *world) settle() {
 			w.t.Error(err)
 		}
 		if d.OK {
-			w.admit(i, r.Limit/5, func() bool { h.Commit(r.Limit / 5); return true })
+			w.admit(i, int64(r.Limit/5), func() bool { h.Commit(r.Limit / 5); return true })
 		}
 	}
 	time.Sleep(200 * time.Millisecond) // from the nodes of a region to its origin

@@ -122,7 +122,7 @@ func newObserverOf(t *testing.T, seed uint64, w weather, options keyed.Options) 
 	}
 	for i, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 		o.requests = append(o.requests, keyed.Request{
-			Namespace: "n", Key: fmt.Sprint("k", i), Limit: 3 + o.random.Int64N(40), Window: window,
+			Namespace: "n", Key: fmt.Sprint("k", i), Limit: int(3 + o.random.Int64N(40)), Window: window,
 		})
 	}
 	return o
@@ -149,7 +149,7 @@ func (o *observer) step() {
 
 func (o *observer) request() keyed.Request {
 	r := o.requests[o.random.IntN(len(o.requests))]
-	if r.Cost = min(r.Limit, o.random.Int64N(1+r.Limit/3)); r.Cost == 0 {
+	if r.Cost = min(r.Limit, o.random.IntN(1+r.Limit/3)); r.Cost == 0 {
 		r.Cost = keyed.Free
 	}
 	return r
@@ -208,10 +208,10 @@ func (o *observer) most(node int, r keyed.Request, v view) *modelCounter {
 func (o *observer) judge(call string, node int, r keyed.Request, d limit.Decision, v view) {
 	o.say("%d: %s %s in %v: %+v", node, call, describeRequest(r), time.Since(v.from), d)
 	free := o.careful && units(r) == 0 // of what is not known
-	if at := nanos(time.Now()); d.OK && !free && !v.least.fits(at, units(r), r.Limit) {
+	if at := nanos(time.Now()); d.OK && !free && !v.least.fits(at, units(r), int64(r.Limit)) {
 		o.t.Errorf("node %d admits %s, and knows of %v", node, describeRequest(r), v.least.effective(at))
 	}
-	if most, at := o.most(node, r, v), nanos(v.from); !d.OK && !o.careful && most.fits(at, units(r), r.Limit) {
+	if most, at := o.most(node, r, v), nanos(v.from); !d.OK && !o.careful && most.fits(at, units(r), int64(r.Limit)) {
 		o.t.Errorf("node %d denies %s, and there is %v", node, describeRequest(r), most.effective(at))
 	}
 	if d.OK {
@@ -283,7 +283,7 @@ func (o *observer) end() {
 	o.holds = o.holds[1:]
 	cost := o.random.Int64N(2*units(h.request) + 1)
 	o.say("%d: commit %d of %s", h.node, cost, describeRequest(h.request))
-	h.hold.Commit(cost)
+	h.hold.Commit(int(cost))
 	o.charge(h.node, time.Now(), h.request, cost)
 }
 
