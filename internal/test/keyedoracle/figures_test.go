@@ -1,9 +1,12 @@
 // The figures of docs/serving.md: what a fleet admits of its limit.
+//
+//	RATELIMIT_LONG=1 go test -v -run TestFigureFleet ./internal/test/keyedoracle
 
 package keyedoracle_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -16,12 +19,12 @@ import (
 var metro = weather{roundTrip: 50 * time.Millisecond}
 
 // When load is even, fleets admit their limit and hardly more in each aligned minute.
-func TestFleetAdmitsTheLimitInAMinute(t *testing.T) {
+func TestFigureFleetMinute(t *testing.T) {
 	for _, nodes := range fleetSizes() {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
 			f := fleet{
 				nodes: nodes, limit: 6000, window: time.Minute, load: load,
-				cells: max(2, times(2, 8)), network: metro, seed: 1,
+				cells: max(2, times(2, 8)), network: metro,
 			}
 			if !isLong() {
 				f.limit = 1200
@@ -39,42 +42,46 @@ func TestFleetAdmitsTheLimitInAMinute(t *testing.T) {
 	}
 }
 
+// row prints and returns the worst of several seeds: of each figure the one farthest from the limit.
 func (f fleet) row(t *testing.T) measured {
-	o := f.run(t)
-	m := o.measure()
-	t.Logf("| %d | %v | %d | %.4g | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.1f ms |",
-		f.nodes, f.window, f.limit, f.load, m.mean, m.most, m.least, m.first,
-		float64(o.reads)/float64(o.asked), float64(o.adds)/float64(o.asked),
-		float64(o.waited.Microseconds())/1000/float64(o.asked))
-	return m
+	worst := measured{mean: 1, least: math.Inf(1)}
+	var asked, reads, adds, waited float64
+	for f.seed = range seeds() {
+		o := f.run(t)
+		m := o.measure()
+		if math.Abs(m.mean-1) > math.Abs(worst.mean-1) {
+			worst.mean = m.mean
+		}
+		worst.first, worst.most, worst.least = max(worst.first, m.first), max(worst.most, m.most), min(worst.least, m.least)
+		n := float64(o.asked)
+		asked += n
+		reads, adds = max(reads, float64(o.reads)/n), max(adds, float64(o.adds)/n)
+		waited = max(waited, float64(o.waited.Microseconds())/1000/n)
+	}
+	t.Logf("| %d | %v | %d | %.4g | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.1f ms | %.0f requests",
+		f.nodes, f.window, f.limit, f.load, worst.mean, worst.most, worst.least, worst.first, reads, adds, waited, asked)
+	return worst
 }
 
 // In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the
 // origin after a denial keeps the mean at the limit: without that it is up to 1.14.
-func TestFleetAdmitsInASecond(t *testing.T) {
+func TestFigureFleetSecond(t *testing.T) {
 	for _, nodes := range fleetSizes() {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
 			f := fleet{
 				nodes: nodes, limit: 1000, window: time.Second, load: load,
-				cells: max(5, times(5, 60)), network: metro, seed: 1,
+				cells: max(5, times(5, 60)), network: metro,
 			}
-			// The least of a few cells is a matter of chance, so two of three runs have to be good.
-			good := 0
-			for run := 0; run < 3 && good < 2; run++ {
-				if m := f.row(t); m.mean <= 1.07 && m.most <= 1.3 && (load <= 1 || m.least >= 0.85) {
-					good++
-				}
-			}
-			if good < 2 {
-				t.Errorf("%d nodes at %v of the limit: %d of three runs are good", nodes, load, good)
+			if m := f.row(t); m.mean > 1.07 || m.most > 1.3 || load > 1 && m.least < 0.8 {
+				t.Errorf("%d nodes at %v of the limit: %v", nodes, load, m)
 			}
 		}
 	}
 }
 
 // Other loads, for the figures, and networks that lose.
-func TestFleetUnderOtherLoads(t *testing.T) {
-	even := fleet{nodes: 3, limit: 1200, window: time.Minute, load: 2, cells: max(2, times(2, 8)), network: metro, seed: 1}
+func TestFigureFleetOtherLoads(t *testing.T) {
+	even := fleet{nodes: 3, limit: 1200, window: time.Minute, load: 2, cells: max(2, times(2, 8)), network: metro}
 	for _, c := range []struct {
 		name   string
 		change func(*fleet)
@@ -100,7 +107,7 @@ func TestFleetUnderOtherLoads(t *testing.T) {
 
 // A burst that ends before a round trip does is the worst there is: no node can know of another.
 // Two limits come in 50 ms, and all of it passes, unless there are fewer nodes than that.
-func TestFleetBurst(t *testing.T) {
+func TestFigureFleetBurst(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 5, 9} {
 		for _, warm := range []bool{false, true} {
 			name := fmt.Sprintf("%d nodes, warm %v", nodes, warm)
