@@ -175,6 +175,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/test/adaptivesim",
 	},
 	"internal/test/housetest": {},
+	"internal/test/timeline":  {modulePath, modulePath + "/llmhttp", modulePath + "/internal/test/fakeprovider"},
 	"internal/test/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},

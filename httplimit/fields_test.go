@@ -114,7 +114,7 @@ func TestFields(t *testing.T) {
 		{
 			name:    "more than a structured field can tell",
 			options: httplimit.Options{Limits: all(perMinute("a", math.MaxInt))},
-			policy:  `"a";q=999999999999999;w=60`,
+			policy:  fmt.Sprintf(`"a";q=%d;w=60`, min(999_999_999_999_999, math.MaxInt)),
 			current: fmt.Sprintf(`"a";r=%d;t=61`, min(left, min(999_999_999_999_999, math.MaxInt))),
 			legacy:  fmt.Sprintf("%d %d 61", math.MaxInt, left),
 		},

@@ -102,7 +102,11 @@ func (b *batch) decide(ctx context.Context) {
 	for k := range b.members {
 		m := &b.members[k]
 		b.limiter.tidy(m.shard, b.now, m.instant.nanos)
-		b.decisions[k] = b.limiter.glance(m, b.now)
+		look := *m
+		if m.never {
+			look.want = 0
+		}
+		b.decisions[k] = b.limiter.glance(&look, b.now)
 		if m.never {
 			b.decisions[k].OK, b.decisions[k].RetryAfter, b.decisions[k].Never = false, 0, true
 		}
@@ -165,7 +169,7 @@ func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
 		return e.peek(&m.instant, int64(m.request.Limit), m.want)
 	}
 	r := m.request
-	r.Cost = int(min(m.want, math.MaxInt))
+	r.Cost = int(m.want)
 	s := m.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()

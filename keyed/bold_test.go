@@ -41,7 +41,7 @@ func TestBold(t *testing.T) {
 			time.Sleep(time.Until(begin.Add(step.at)))
 			origin.Set(step.faults)
 			before := origin.Calls("Read")
-			if d := takeNow(t, l, costing(perMinute("a", 100), step.cost)); !d.OK {
+			if d := takeNow(t, l, costing(perMinute("a", 100), int(step.cost))); !d.OK {
 				t.Errorf("step %d: %+v", i, d)
 			}
 			if got := origin.Calls("Read") - before; got != step.reads {
@@ -57,7 +57,7 @@ func TestBoldSeesOthers(t *testing.T) {
 	for name, take := range map[string]func(*testing.T, *keyed.Limiter, keyed.Request) bool{
 		"Take": func(t *testing.T, l *keyed.Limiter, r keyed.Request) bool { return takeNow(t, l, r).OK },
 		"TakeAll": func(t *testing.T, l *keyed.Limiter, r keyed.Request) bool {
-			ds, err := l.TakeAll(t.Context(), costing(r, 1), costing(r, int64(r.Cost-1)))
+			ds, err := l.TakeAll(t.Context(), costing(r, 1), costing(r, r.Cost-1))
 			return err == nil && ds[0].OK && ds[1].OK
 		},
 		"Hold": func(t *testing.T, l *keyed.Limiter, r keyed.Request) bool {

@@ -53,7 +53,7 @@ func TestClaimAllocations(t *testing.T) {
 	ctx := context.Background()
 	long := make([]byte, 200)
 	for _, key := range []string{"k", string(long)} {
-		r := claimReq(key, 1<<40, time.Hour, 1)
+		r := claimReq(key, math.MaxInt, time.Hour, 1)
 		l.Take(ctx, r)
 		if n := testing.AllocsPerRun(1000, func() { l.Take(ctx, r) }); n > 0 {
 			t.Errorf("allow: %v", n)

@@ -44,7 +44,7 @@ func TestClaimClockBackAndForth(t *testing.T) {
 						now = start
 					}
 					k := rng.IntN(8)
-					r := claimReq(fmt.Sprint(k), L, time.Minute, 1+rng.Int64N(3))
+					r := claimReq(fmt.Sprint(k), L, time.Minute, 1+rng.IntN(3))
 					latest = max(latest, now.Unix()/60)
 					switch rng.IntN(3) {
 					case 0:
@@ -81,7 +81,7 @@ func TestClaimClockBackAndForth(t *testing.T) {
 func TestClaimExtremesShared(t *testing.T) {
 	instants := []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 1), time.Unix(math.MinInt64/4, 0), time.Unix(math.MaxInt64/4, 0), time.Date(2262, 4, 11, 23, 47, 17, 0, time.UTC),
 		time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	costs := []int64{0, 1, 1 << 62, math.MaxInt64, math.MaxInt64 - 1}
+	costs := []int{0, 1, math.MaxInt/2 + 1, math.MaxInt, math.MaxInt - 1}
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 5))
@@ -105,7 +105,7 @@ func TestClaimExtremesShared(t *testing.T) {
 					if d.Remaining < 0 || d.RetryAfter < 0 || d.ResetAfter < 0 {
 						t.Errorf("%+v", d)
 					}
-					h.CommitAt(instants[rng.IntN(len(instants))], int(costs[rng.IntN(len(costs))]))
+					h.CommitAt(instants[rng.IntN(len(instants))], costs[rng.IntN(len(costs))])
 				default:
 					time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
 				}

@@ -41,7 +41,7 @@ func TestClaimNeverFresh(t *testing.T) {
 				const L = 10
 				keys := 1 + rng.IntN(60)
 				name := func(k int, at time.Time) string { return fmt.Sprint(k, " ", at.Unix()/60) }
-				req := func(k int, cost int64) keyed.Request { return claimReq(fmt.Sprint(k), L, time.Minute, cost) }
+				req := func(k int, cost int) keyed.Request { return claimReq(fmt.Sprint(k), L, time.Minute, cost) }
 				ctx := t.Context()
 				for range 400 {
 					if faults == "sometimes" && rng.IntN(10) == 0 {
@@ -60,7 +60,7 @@ func TestClaimNeverFresh(t *testing.T) {
 					now := time.Now()
 					switch rng.IntN(5) {
 					case 0, 1:
-						d, err := l.TakeAt(ctx, now, req(k, cost))
+						d, err := l.TakeAt(ctx, now, req(k, int(cost)))
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -69,7 +69,7 @@ func TestClaimNeverFresh(t *testing.T) {
 						}
 					case 2:
 						j := rng.IntN(keys)
-						ds, err := l.TakeAllAt(ctx, now, req(k, cost), req(j, 1), req(k, 1))
+						ds, err := l.TakeAllAt(ctx, now, req(k, int(cost)), req(j, 1), req(k, 1))
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -78,7 +78,7 @@ func TestClaimNeverFresh(t *testing.T) {
 							passed[name(j, now)]++
 						}
 					case 3:
-						h, d, err := l.HoldAt(ctx, now, req(k, cost))
+						h, d, err := l.HoldAt(ctx, now, req(k, int(cost)))
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -178,7 +178,7 @@ func TestClaimRegionsConverge(t *testing.T) {
 				cost := rng.Int64N(4)
 				switch rng.IntN(3) {
 				case 0:
-					if d, _ := l.Take(ctx, claimReq("k", L, time.Hour, cost)); d.OK {
+					if d, _ := l.Take(ctx, claimReq("k", L, time.Hour, int(cost))); d.OK {
 						sum += cost
 					}
 				case 1:

@@ -296,7 +296,7 @@ func TestClaimStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &claimOrigin{read: claimZero, add: claimEcho}
 		l := claimNew(t, keyed.Options{Origin: o})
-		take := func(cost int64) limit.Decision {
+		take := func(cost int) limit.Decision {
 			d, _ := l.Take(t.Context(), claimReq("k", 10, time.Minute, cost))
 			return d
 		}

@@ -27,14 +27,14 @@ func claimNew(t *testing.T, o keyed.Options) *keyed.Limiter {
 	return l
 }
 
-func claimReq(key string, lim int64, w time.Duration, cost int64) keyed.Request {
-	return costing(keyed.Request{Namespace: "chat", Key: key, Limit: int(lim), Window: w}, cost)
+func claimReq(key string, lim int, w time.Duration, cost int) keyed.Request {
+	return costing(keyed.Request{Namespace: "chat", Key: key, Limit: lim, Window: w}, cost)
 }
 
 func TestClaimTwice262(t *testing.T) {
 	l := claimNew(t, keyed.Options{})
 	now := time.Unix(1_700_000_000, 0)
-	r := claimReq("k", 1<<62, time.Minute, 1<<62)
+	r := claimReq("k", math.MaxInt/2+1, time.Minute, math.MaxInt/2+1)
 	d1, err1 := l.TakeAt(t.Context(), now, r)
 	d2, err2 := l.TakeAt(t.Context(), now, r)
 	if err1 != nil || err2 != nil || !d1.OK || d2.OK {
@@ -52,7 +52,7 @@ func TestClaimTwice262(t *testing.T) {
 	r2.Key, r2.Limit, r2.Cost = "z", math.MaxInt, math.MaxInt
 	ds, _ = l.TakeAllAt(t.Context(), now, r2, r2, r2)
 	if ds[0].OK && ds[1].OK && ds[2].OK {
-		t.Error("3 x MaxInt64")
+		t.Error("3 x MaxInt")
 	}
 }
 
@@ -191,7 +191,7 @@ func TestClaimHoldWait(t *testing.T) {
 }
 
 func TestClaimExact(t *testing.T) {
-	for _, L := range []int64{1, 7, 1000} {
+	for _, L := range []int{1, 7, 1000} {
 		l := claimNew(t, keyed.Options{})
 		now := time.Unix(1_700_000_000, 0)
 		var n atomic.Int64
@@ -221,7 +221,7 @@ func TestClaimExact(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n.Load() != L {
+		if int(n.Load()) != L {
 			t.Errorf("L %d got %d", L, n.Load())
 		}
 	}

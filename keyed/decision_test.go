@@ -2,6 +2,7 @@ package keyed_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -36,10 +37,11 @@ func takeAfter(t testing.TB, lim *keyed.Limiter, after time.Duration, r keyed.Re
 
 func TestDecision(t *testing.T) {
 	const s = time.Second
+	const half = math.MaxInt/2 + 1
 	type step struct {
 		after time.Duration // since epoch
-		most  int64
-		cost  int64
+		most  int
+		cost  int
 		want  limit.Decision
 	}
 	for _, test := range []struct {
@@ -63,19 +65,19 @@ func TestDecision(t *testing.T) {
 		}},
 		{"a cost above the limit never passes, and hinders nobody", []step{
 			{0, 5, 6, limit.Decision{Remaining: 5, Never: true}},
-			{0, 5, math.MaxInt64, limit.Decision{Remaining: 5, Never: true}},
+			{0, 5, math.MaxInt, limit.Decision{Remaining: 5, Never: true}},
 			{0, 5, 5, limit.Decision{OK: true, ResetAfter: 18*s + 1}},
 			{0, 5, 6, limit.Decision{Never: true, ResetAfter: 18*s + 1}},
 		}},
-		{"two requests of 2^62 at a limit of 2^62", []step{
-			{0, 1 << 62, 1 << 62, limit.Decision{OK: true, ResetAfter: 20 * s}},
-			{0, 1 << 62, 1 << 62, limit.Decision{RetryAfter: 20 * s, ResetAfter: 20 * s}},
+		{"two requests of half of the largest limit and one", []step{
+			{0, half, half, limit.Decision{OK: true, ResetAfter: 20*s - 10*s/half}},
+			{0, half, half, limit.Decision{RetryAfter: 20*s - 10*s/half, ResetAfter: 20*s - 10*s/half}},
 		}},
 		{"the largest limit and cost", []step{
-			{0, math.MaxInt64, math.MaxInt64, limit.Decision{OK: true, ResetAfter: 20 * s}},
-			{0, math.MaxInt64, 1, limit.Decision{RetryAfter: 10*s + 1, ResetAfter: 20 * s}},
-			{10 * s, math.MaxInt64, 1, limit.Decision{RetryAfter: 1, ResetAfter: 10 * s}},
-			{20 * s, math.MaxInt64, math.MaxInt64, limit.Decision{OK: true, ResetAfter: 20 * s}},
+			{0, math.MaxInt, math.MaxInt, limit.Decision{OK: true, ResetAfter: 20*s - 10*s/math.MaxInt}},
+			{0, math.MaxInt, 1, limit.Decision{RetryAfter: 10*s + 1, ResetAfter: 20*s - 10*s/math.MaxInt}},
+			{10 * s, math.MaxInt, 1, limit.Decision{RetryAfter: 1, ResetAfter: 10*s - 10*s/math.MaxInt}},
+			{20 * s, math.MaxInt, math.MaxInt, limit.Decision{OK: true, ResetAfter: 20*s - 10*s/math.MaxInt}},
 		}},
 		{"a lower limit for the same counter", []step{
 			{0, 10, 8, limit.Decision{OK: true, Remaining: 2, ResetAfter: 18750000001}},
@@ -93,11 +95,8 @@ func TestDecision(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			lim := newLimiter(t, keyed.Options{})
 			for i, s := range test.steps {
-				r := keyed.Request{Namespace: "n", Key: "k", Limit: int(s.most), Window: 10 * time.Second}
+				r := keyed.Request{Namespace: "n", Key: "k", Limit: s.most, Window: 10 * time.Second}
 				got := takeAfter(t, lim, s.after, costing(r, s.cost))
-				if math.MaxInt == math.MaxInt32 {
-					s.want.Remaining = min(s.want.Remaining, math.MaxInt)
-				}
 				if got != s.want {
 					t.Errorf("step %d, %+v:\n got %+v\nwant %+v", i, s, got, s.want)
 				}
@@ -115,7 +114,7 @@ func TestInvalid(t *testing.T) {
 		{"Namespace is empty", func(r *keyed.Request) { r.Namespace = "" }},
 		{"Key is empty", func(r *keyed.Request) { r.Key = "" }},
 		{"Limit is 0", func(r *keyed.Request) { r.Limit = 0 }},
-		{"Limit is -9223372036854775808", func(r *keyed.Request) { r.Limit = math.MinInt }},
+		{fmt.Sprintf("Limit is %d", math.MinInt), func(r *keyed.Request) { r.Limit = math.MinInt }},
 		{"Window is 0s", func(r *keyed.Request) { r.Window = 0 }},
 		{"Window is 999.999µs", func(r *keyed.Request) { r.Window = time.Millisecond - 1 }},
 		{"Window is 9600h0m0.000000001s", func(r *keyed.Request) { r.Window = 400*24*time.Hour + 1 }},
@@ -238,7 +237,7 @@ func TestFarInstants(t *testing.T) {
 			}
 		}
 	}
-	for _, seconds := range []int64{math.MinInt64, math.MaxInt64, math.MinInt64 / 1000, math.MaxInt64 / 1000} {
+	for _, seconds := range []int64{math.MinInt64, math.MaxInt, math.MinInt64 / 1000, math.MaxInt / 1000} {
 		lim := newLimiter(t, keyed.Options{})
 		r := keyed.Request{Namespace: "n", Key: "k", Limit: 1, Window: time.Millisecond, Cost: 1}
 		lim.TakeAt(background, time.Unix(seconds, 0), r)
@@ -307,11 +306,11 @@ func TestBatchWithOneCounterTwice(t *testing.T) {
 			t.Errorf("after %v of %v: passes is %v", test.after, wait, got)
 		}
 	}
-	huge := keyed.Request{Namespace: "huge", Key: "k", Limit: min(math.MaxInt64, math.MaxInt), Window: time.Minute, Cost: min(math.MaxInt64, math.MaxInt)}
+	huge := keyed.Request{Namespace: "huge", Key: "k", Limit: math.MaxInt, Window: time.Minute, Cost: math.MaxInt}
 	one := huge
 	one.Cost = 1
-	if ds, _ = lim.TakeAllAt(background, epoch, huge, one); ds[1].OK || !ds[1].Never {
-		t.Errorf("a sum above int64: %+v", ds)
+	if ds, _ = lim.TakeAllAt(background, epoch, huge, one); ds[1].OK || !ds[1].Never || ds[1].Remaining != math.MaxInt {
+		t.Errorf("a sum above the largest int: %+v", ds)
 	}
 }
 

@@ -434,7 +434,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	}
 	for range 300 {
 		i := random.IntN(len(limiters))
-		r := costing(requests[random.IntN(len(requests))], random.Int64N(10))
+		r := costing(requests[random.IntN(len(requests))], random.IntN(10))
 		d := takeNow(t, limiters[i], r)
 		if d.OK {
 			charged[cellOf(r)] += int64(max(r.Cost, 0))
@@ -454,7 +454,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	exchange.Set(keyedtest.Faults{})
 	for _, r := range requests { // give each count a reason
 		for _, l := range limiters {
-			if takeNow(t, l, costing(r, int64(r.Limit/5))).OK {
+			if takeNow(t, l, costing(r, r.Limit/5)).OK {
 				charged[cellOf(r)] += int64(r.Limit / 5)
 			}
 		}

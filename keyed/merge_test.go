@@ -151,7 +151,7 @@ func agree(t *testing.T, random *rand.Rand) {
 		wg.Go(func() {
 			for range 200 {
 				cost := own.Int64N(10)
-				if takeNow(t, l, costing(r, cost)).OK {
+				if takeNow(t, l, costing(r, int(cost))).OK {
 					total.Add(cost)
 				}
 				time.Sleep(time.Duration(own.Int64N(int64(500 * time.Millisecond))))

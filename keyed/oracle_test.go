@@ -124,13 +124,13 @@ func (r *run) request() keyed.Request {
 	if r.back {
 		windows = []time.Duration{10 * time.Second, time.Minute}
 	}
-	limits := []int64{1, 7, 10, 100, 1 << 40, 1 << 62}
+	limits := []int{1, 7, 10, 100, min(1<<40, math.MaxInt), math.MaxInt/2 + 1}
 	q := keyed.Request{
 		Namespace: []string{"requests", "tokens"}[r.rng.IntN(2)],
 		Key:       fmt.Sprint("k", r.rng.IntN(3)),
 		Window:    windows[r.rng.IntN(len(windows))],
 	}
-	q.Limit = int(limits[r.rng.IntN(len(limits))])
+	q.Limit = limits[r.rng.IntN(len(limits))]
 	q.Cost = []int{keyed.Free, 0, 1, 2, q.Limit / 2, q.Limit, r.rng.IntN(q.Limit)}[r.rng.IntN(7)]
 	if q.Limit < math.MaxInt/2+1 && r.rng.IntN(50) == 0 {
 		q.Cost = q.Limit + 1

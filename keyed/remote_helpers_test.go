@@ -49,8 +49,8 @@ func cellOf(r keyed.Request) keyed.Cell {
 }
 
 // costing returns a request for so many units, which may be none.
-func costing(r keyed.Request, units int64) keyed.Request {
-	if r.Cost = int(units); units == 0 {
+func costing(r keyed.Request, units int) keyed.Request {
+	if r.Cost = units; units == 0 {
 		r.Cost = keyed.Free
 	}
 	return r

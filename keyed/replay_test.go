@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -113,7 +114,7 @@ func TestOutage(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 3600 {
 			key := fmt.Sprint(random.IntN(5))
-			r := costing(perMinute(key, 100), 1+random.Int64N(3))
+			r := costing(perMinute(key, 100), 1+random.IntN(3))
 			if takeNow(t, l, r).OK {
 				want[key] += int64(r.Cost)
 			}
@@ -270,7 +271,7 @@ func TestReplayHammer(t *testing.T) {
 			wg.Go(func() {
 				for range 300 {
 					key := fmt.Sprint(random.IntN(40))
-					r := costing(perMinute(key, 1<<40), 1+random.Int64N(4))
+					r := costing(perMinute(key, math.MaxInt), 1+random.IntN(4))
 					if d, err := limiters[i%processes].Take(t.Context(), r); err != nil {
 						t.Error(err)
 					} else if d.OK {

@@ -45,7 +45,7 @@ func TestStrict(t *testing.T) {
 			{2*time.Minute + 4*time.Second, 100, 1, true, 0},     // a clock that is behind
 		} {
 			before := origin.Calls("Read")
-			d, err := l.TakeAt(t.Context(), begin.Add(step.at), costing(perMinute("a", step.limit), step.cost))
+			d, err := l.TakeAt(t.Context(), begin.Add(step.at), costing(perMinute("a", step.limit), int(step.cost)))
 			if err != nil || d.OK != step.ok {
 				t.Errorf("step %d: %+v, %v", i, d, err)
 			}

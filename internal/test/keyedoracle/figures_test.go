@@ -42,7 +42,8 @@ func TestFigureFleetMinute(t *testing.T) {
 	}
 }
 
-// row prints and returns the worst of several seeds: of each figure the one farthest from the limit.
+// row prints and returns the worst of several seeds: of each figure the one farthest from the
+// limit.
 func (f fleet) row(t *testing.T) measured {
 	worst := measured{mean: 1, least: math.Inf(1)}
 	var asked, reads, adds, waited float64

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -261,8 +262,8 @@ func (s *session) endSome() {
 		cost = units(h.request)
 		h.hold.Commit(int(cost))
 	default:
-		if cost = s.random.Int64N(2*min(units(h.request), 1<<40) + 1); s.random.IntN(20) == 0 {
-			cost = math.MaxInt64
+		if cost = min(s.random.Int64N(2*min(units(h.request), 1<<40)+1), math.MaxInt); s.random.IntN(20) == 0 {
+			cost = math.MaxInt
 		}
 		h.hold.Commit(int(cost))
 	}
@@ -299,7 +300,7 @@ func TestBadInput(t *testing.T) {
 		{func(r *keyed.Request) { r.Limit = 0 }, []string{"Limit", "0"}},
 		{func(r *keyed.Request) { r.Limit = -7 }, []string{"Limit", "-7"}},
 		{func(r *keyed.Request) { r.Cost = -2 }, []string{"Cost", "-2"}},
-		{func(r *keyed.Request) { r.Cost = math.MinInt }, []string{"Cost", "-9223372036854775808"}},
+		{func(r *keyed.Request) { r.Cost = math.MinInt }, []string{"Cost", strconv.Itoa(math.MinInt)}},
 		{func(r *keyed.Request) { r.Window = 0 }, []string{"Window", "0s"}},
 		{func(r *keyed.Request) { r.Window = time.Millisecond - 1 }, []string{"Window", "999.999µs"}},
 		{func(r *keyed.Request) { r.Window = 400*day + 1 }, []string{"Window", "9600h0m0.000000001s"}},
