@@ -1,51 +1,50 @@
 // Package ratelimit keeps a program's calls to large language models inside the provider's quotas,
 // for each model: requests, input, output and all tokens per minute, requests and tokens per day,
-// and concurrent calls. It also keeps budgets in dollars, and limits that several models share.
+// money, and concurrent calls. Under an SDK use it through package llmhttp, which does all of this.
 //
-// Wait for room, make the call, and report the usage:
+// A [Config] says what holds, most of all a [ModelQuota] for each model, and makes a [RateLimiter].
+// Acquire waits until the provider has room and charges an estimate. It returns a [Reservation],
+// which Commit settles by what was used:
 //
-//	rl, err := ratelimit.New()
+//	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+//		"gpt-4o": {MaxRPM: 500, MaxTPM: 30_000},
+//		"*":      {MaxRPM: 60}, // a model that no quota names is not limited at all
+//	}})
 //	…
-//	reservation, err := rl.Acquire(ctx, "gemini-2.5-pro", 1500, 800)
+//	reservation, err := rl.Acquire(ctx, "gpt-4o", 1500, 800) // prompt and output tokens
 //	…
-//	reply, err := call(…)
 //	reservation.Commit(reply.PromptTokens, reply.OutputTokens)
 //
-// [RateLimiter.Acquire] waits its turn among all goroutines that share the limiter.
-// [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] combines the three steps. A program
-// with a single goroutine may check before a call and record after it, with [RateLimiter.CanSend]
-// and [RateLimiter.RecordUsage]. [RateLimiter.Decide] answers like CanSend, with the reason and the
-// wait; [RateLimiter.WaitForCapacity] waits that long.
+// [RateLimiter.Do] takes these steps around a function. [RateLimiter.Reserve] does not wait: its
+// [Decision] says why not, and when. A [Request] has all that a call may say of itself;
+// [RateLimiter.AcquireAll] and [RateLimiter.AcquireAny] take several, for all or for the first that
+// has room. One goroutine alone may use [RateLimiter.CanSend] or [RateLimiter.Decide] before a
+// call, [RateLimiter.RecordUsage] after it, and [RateLimiter.WaitForCapacity] to wait.
 //
 // # How it counts
 //
-// A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
-// calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The day
-// is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of zero is
-// unlimited, and a model without a quota is allowed, unless one of its pools denies it or
-// Config.Unknown says otherwise. A provider counts a call when it arrives, later than the limiter:
-// Config.Margin covers the time between, as package llmhttp does by itself.
+// A charge counts for a minute from its moment: a sliding window, not a calendar minute. A provider
+// counts a call when it arrives, later than the limiter: set Config.Margin to the time between,
+// which package llmhttp knows by itself. ModelQuota.Burst spreads calls inside the minute. A day is
+// 24 hours from its first request, or ends at midnight of ModelQuota.DayZone.
 //
-// # What is shared
-//
-// Calls that wait are served first come, first served. With Config.Classes and [WithClass] some
-// kinds of calls go before others, or share the room by weight; with [WithFlow] tenants take turns.
-// Config.Pools are limits that several models share: a call is charged to its model and to all of
-// its pools, or to none of them. [RateLimiter.AcquireAny] takes the first of several models that
-// has room. With Config.Prices the quota of a model or a pool can limit spend per day and per
-// month, and [RateLimiter.Audit] adds up what has become of all calls.
+// A [Pool] is a limit that several models share: a call is charged to its model and to all of its
+// pools, or to none. With Config.Prices a quota can limit spend, and [RateLimiter.Audit] adds up
+// what became of all calls. Who waits is served first come, first served, unless a [Class] and
+// [WithClass] say otherwise; [WithFlow] has tenants take turns.
 //
 // # How it remembers
 //
-// With Config.AutoPersist the limiter keeps quotas and usage in a file, so that a restart does
-// not forget them: YAML by default, SQLite with [NewWithSQLiteConfig]. A program may also choose
-// the times itself, with [RateLimiter.Persist] and [RateLimiter.Load].
+// With Config.AutoPersist the limiter keeps quotas and usage in a file, YAML by default, SQLite
+// with [NewWithSQLiteConfig]. With Config.Shared one SQLite file is one quota of all processes of a
+// machine, and with Config.Store, a [Store], one server that of many machines: no admission is lost
+// when a process dies. The build tag nosqlite leaves SQLite out.
 //
-// With Config.Shared one SQLite file is one quota of all processes on a machine, and with
-// Config.Store one server that of many machines: each change is written to a log there that all of
-// them follow, and no admission is lost when a process dies. The tag nosqlite leaves SQLite out.
+// # What it tells
 //
-// # Concurrency
+// [RateLimiter.Explain] says why a model waits, and [RateLimiter.Stats] what it has used. Each
+// [Event] goes to Config.Events, such as [LogEvents], and what failed in the background to
+// Config.OnError and [RateLimiter.Health].
 //
 // All methods of [RateLimiter] are safe for concurrent use. A check with CanSend and the record
 // after it are two steps, though, where Reserve and Acquire check and charge in one.
