@@ -1,37 +1,10 @@
-// Agents is a program in which twenty agents share one quota without a single refused
-// call.
+// Agents shows twenty agents that share one quota without a single refused call.
 //
 //	go run ./examples/agents
 //
-// It starts an OpenAI-compatible server on the loopback interface, which allows 200
-// requests and 60,000 tokens a minute and answers 429 to more. Twenty goroutines send it
-// the 309 prompts of prompts.jsonl as fast as the quota allows: the first minute's share
-// goes out within seconds, then all agents wait, then the rest follows. After about a
-// minute a table shows the usage, and how often the server refused a call: never.
-//
-// Usage is kept in a SQLite database, and the answered prompts in a file beside it. So a
-// run that was interrupted with Ctrl-C continues when it is started again, and stays
-// inside the quota. The server keeps a log there, too, and still counts what came before.
-//
-// Each agent calls Acquire, which waits for room and charges the call in one step. With
-// -unsafe it takes two: the agent checks the quota before a call, and records the call
-// after it:
-//
-//	go run ./examples/agents -unsafe
-//
-// Agents that check together then pass together, into room for one of them, and the
-// server refuses the others.
-//
-// With -page a page in the browser shows meanwhile what the limiter does: the quota as it fills,
-// the line of agents, and when there is room again. It stays after the run, until Ctrl-C:
-//
-//	go run ./examples/agents -page :8089
-//
-// With -base-url it sends the prompts to any other OpenAI-compatible endpoint, with the
-// key from the environment variable OPENAI_API_KEY:
-//
-//	go run ./examples/agents -base-url https://api.openai.com/v1 -rpm 500 -tpm 200000
-//	go run ./examples/agents -base-url http://127.0.0.1:11434/v1 -model llama3.2 -workers 2
+// A strict server on this machine allows 200 requests and 60,000 tokens a minute. The agents send
+// it 309 prompts by Acquire and Commit; a run that Ctrl-C ended goes on inside the quota. With
+// -unsafe they check before and record after, and are refused. -h lists the other flags.
 package main
 
 import (

@@ -1,17 +1,9 @@
-// Command breaker puts the circuit breakers of two libraries around the Transport of package
-// llmhttp, and lets the provider, a local server, be down for a while. While the breaker is
-// open, calls fail at once: they neither wait for their turn nor use up the quota.
+// Breaker shows circuit breakers of two libraries around the Transport of package llmhttp.
 //
-// What goes where, from the outside to the inside:
+//	go run -C examples/breaker .
 //
-//	the SDK
-//	the breaker     before the limiter: a call that must fail should not wait first
-//	llmhttp         waits for the quota, and retries; each try is admitted and charged anew
-//	the connection
-//
-// A breaker inside, as the Base of the Transport, is right only if each try is to count as one
-// call of the breaker: a call then waits for its turn, and is charged for a try that the
-// breaker does not send. Retries never go inside: they would pass the quota by.
+// The provider, a local server, is down for a while. While the breaker is open, calls fail at once:
+// they neither wait for their turn nor use up the quota. So the breaker stands before the limiter.
 package main
 
 import (

@@ -1,22 +1,10 @@
-// Fair is a service in which people and a batch share the quota of a model.
+// Fair shows people and an endless batch on the quota of one model, with classes and without.
 //
 //	go run ./examples/fair
 //
-// In three minutes 86 people ask a question, and a batch of twenty workers has no end. Both use the
-// primary model, which allows 60 requests a minute. A person who gets no room there within five
-// seconds gets the fallback model. A local server enforces a quota for each model. The service runs
-// twice, side by side, each time with a server and a quota of its own: with classes, so that people
-// go ahead of the batch, and without, so that all wait in one line.
-//
-// With classes nearly all people get the primary model, within two seconds, and the batch gets all
-// the rest: the quota is used to the full. Without classes most people get the fallback model.
-//
-// What you would copy is the quotas and classes, the method ask, which takes the first model that
-// has room, and the method work, which is how a call through an SDK says its class.
-//
-//	go run ./examples/fair -short
-//
-// takes one minute.
+// For three minutes a strict server allows 60 requests a minute. Who gets no room within five
+// seconds takes a cheaper model. With classes nearly all people get the better model within two
+// seconds, and the batch all the rest; without, most people get the cheaper one.
 package main
 
 import (

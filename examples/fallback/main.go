@@ -1,14 +1,10 @@
-// Fallback is agents that use a second model while the quota of the first one is used up.
+// Fallback shows agents that use a second model while the quota of the first one is used up.
 //
 //	go run ./examples/fallback
 //
-// Twelve agents take five steps each, one after the other, because each step needs the answer to
-// the one before. A step asks the better model, and waits at most a second for room; if there is
-// none by then, or the provider is overloaded, it asks the cheaper model, and waits for that as
-// long as it takes. A local server enforces a quota for each model and keeps a log, and is
-// overloaded once: it answers 503 to a call of the better model.
-//
-// What you would copy is the function ask.
+// A step of an agent waits at most a second for the better model, and then takes the cheaper one;
+// it does so, too, when the provider answers that it is overloaded. What you would copy is the
+// function ask.
 package main
 
 import (

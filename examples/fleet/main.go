@@ -1,16 +1,10 @@
-// Fleet shows machines that share one quota through Redis: one of them is killed, then Redis is,
-// and the provider never has to answer 429.
+// Fleet shows machines that share one quota through Redis; one of them is killed, then Redis is.
 //
 //	go run -C examples/fleet .
 //
-// Three processes stand for three machines. Each has a limiter of its own on one prefix in Redis,
-// and calls a provider of the demo, which enforces the quota by itself and keeps a log. At the end
-// that log is compared with the quota and with what the machines sent.
-//
-// Without -redis it starts redis-server from PATH on a free port, kills it halfway with all that
-// it holds, and starts it again, empty. With -redis URL it uses that server, which it neither
-// stops nor changes, and in which it leaves nothing behind. machine.go is what one machine does;
-// the rest starts the machines, disturbs them and counts.
+// Three processes stand for machines and call a strict provider, whose log is compared with the
+// quota at the end. Redis comes back empty. With -redis URL a server of yours is used, which stays
+// as it is. What you would copy is machine.go.
 package main
 
 import (

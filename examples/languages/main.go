@@ -1,17 +1,10 @@
-// Languages is a Go program, a Python script and a Node script that share one quota, without a
-// single refused call.
+// Languages shows a Go program, a Python script and a Node script on one quota.
 //
 //	go run ./examples/languages
 //
-// A local server allows 60 requests a minute, four at a time, answers 429 to more, and keeps a log.
-// The Python script and the Node script have three workers each, know nothing of a quota, and are
-// given another base URL: that of "ratelimit proxy". The Go program has three workers, too, uses
-// the library, and needs no proxy. It opens the file in which the proxy keeps the quota, so that
-// all three are limited together. Once the minute is used up, the proxy and the library say when
-// there is room again, and the run ends, after about ten seconds.
-//
-// It builds the proxy from cmd/ratelimit, so it is started inside the repository. Where python3 or
-// node is missing, it says so and does without.
+// The scripts are given the base URL of "ratelimit proxy"; the Go program opens the file in which
+// the proxy keeps the quota. A strict server allows 60 requests a minute, and refuses none. It takes
+// ten seconds.
 package main
 
 import (

@@ -1,32 +1,10 @@
-// Metrics is a service whose limiter can be watched: with Prometheus at /metrics, and in a browser
-// at /debug/ratelimit.
+// Metrics shows a service whose limiter can be watched, in Prometheus and in a browser.
 //
 //	go run -C examples/metrics .
 //
-// Sixteen agents call four models of a local provider for twenty seconds. One model has a quota
-// with a Burst, and its calls stand in line for some seconds. One has used up its minute at once,
-// and further calls are refused here. The third has the quota of a profile, but the provider
-// allows this account less: it answers 429, and a pause follows. Of the fourth nobody says what it
-// allows: the limiter finds a rate and a number of calls in flight by being refused. The first two
-// models share a pool with a budget, and half of the agents are of a class that gets more of what
-// becomes free. Then the program compares its metrics with the log of the provider.
-//
-// With -serve it goes on until Ctrl-C, to be scraped:
-//
-//	go run -C examples/metrics . -serve -address 127.0.0.1:2112
-//
-// with this in prometheus.yml, and promratelimit/dashboard/ratelimit.json imported into Grafana:
-//
-//	scrape_configs:
-//	  - job_name: agents
-//	    static_configs: [{targets: ["127.0.0.1:2112"]}]
-//
-// With -hang it is a service that hangs, for you to find out why from the page and the metrics:
-// docs/observability.md tells how.
-//
-//	go run -C examples/metrics . -hang random -seed 4 -serve
-//
-// What you would copy is the function newService.
+// Sixteen agents call four models for twenty seconds: one waits in line, one is refused here, one is
+// told 429 and pauses, and of one the limiter finds the limit. Then the metrics are compared with
+// the provider's log. With -serve it stays, with the addresses of /metrics and of the page.
 package main
 
 import (

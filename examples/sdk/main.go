@@ -1,9 +1,10 @@
-// Command sdk calls models with the SDKs of OpenAI, Anthropic and Google, faster than the
-// provider allows, and gets no 429: the http.Client under the SDKs waits.
+// Sdk shows the SDKs of OpenAI, Anthropic and Google on one http.Client that waits.
 //
-// The provider is a local server that enforces its own limits, and whose counts are compared
-// with ours at the end. With -real the program calls the providers whose keys are in the
-// environment: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY.
+//	go run -C examples/sdk .
+//
+// The provider is a strict local server, whose counts are compared with ours at the end. With
+// -without there is no limiter, and calls fail. With -real it calls the providers whose keys are in
+// OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY.
 package main
 
 import (

@@ -1,18 +1,10 @@
-// Serve is an OpenAI-compatible gateway for three tenants, one of which floods it: the other two
-// lose nothing.
+// Serve shows an OpenAI-compatible gateway for three tenants, one of which floods it.
 //
 //	go run -C examples/serve .
-//	go run -C examples/serve . -redis redis://localhost:6379/0
 //
-// Each tenant has a quota of requests and of tokens a minute, by package httplimit. The gateway
-// has a quota of its own at the provider, by llmhttp.Transport. The program starts a provider that
-// enforces that quota and counts by itself, the gateway, and the tenants, and compares in the end
-// what all of them have seen.
-//
-// With -redis two processes are the gateway. The tenants take turns between them, and both count
-// each tenant together through Redis, in which they leave nothing behind.
-//
-// What you would copy is gateway.go, answers.go and limiters.go.
+// Each tenant has a quota by package httplimit, and the gateway one at the provider by llmhttp. What
+// all have seen is compared at the end: the other two tenants lose nothing. With -redis URL two
+// processes are the gateway. What you would copy is gateway.go.
 package main
 
 import (

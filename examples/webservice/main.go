@@ -1,16 +1,10 @@
-// Webservice is a service that streams a model's answers to its callers, never gets a 429 from
-// the provider, and lets no caller wait longer than two seconds: whoever does not fit the quota
-// by then gets 503 and Retry-After.
+// Webservice shows a service that streams a model's answers, gets no 429, and lets nobody wait long.
 //
 //	go run -C examples/webservice .
 //
-// That runs the service against a provider of its own, which enforces a quota and writes a log,
-// with 200 callers at once, and then compares what the service counted with that log. -short
-// ends after the first burst. The service is this file; the callers and the provider are in the
-// others. With a key it serves you:
-//
-//	OPENAI_API_KEY=sk-… go run -C examples/webservice . -serve :8080
-//	curl -N 'localhost:8080/ask?q=Why+is+the+sky+blue?'
+// Of 200 callers at once 60 pass; who does not fit the quota within two seconds gets 503 and
+// Retry-After. What the service counted is compared with the log of a strict provider. The service
+// is this file. With -serve :8080 it serves you, with the key in OPENAI_API_KEY.
 package main
 
 import (

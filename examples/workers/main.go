@@ -1,36 +1,10 @@
-// Workers is a program in which four processes share one quota, and one of them is killed
-// in the middle of a call.
+// Workers shows four processes that share one quota, one of which is killed in a call.
 //
 //	go run ./examples/workers
-//
-// It starts itself four times on one SQLite database, which allows 30 requests and 40,000
-// tokens a minute, and 3 concurrent calls. The workers share nothing else: there is no
-// server and no coordinator. Each calls Acquire, which waits for room and writes the
-// charge into the database; makes a call, which here is a pause of a second or two; and
-// calls Commit with the real usage, about half of the estimate. Each admission prints a
-// line.
-//
-// With four workers and three slots, calls go out as fast as slots are freed. After six
-// seconds a worker is killed (SIGKILL) while it holds a slot. A moment later the others
-// use that slot. Its request stays counted, because the provider may have counted it.
-// Three seconds later the worker is started again. After a quarter of a minute 30
-// requests are used up, and all workers wait until the first of them is a minute old.
-// Then the next ones go out, exactly as the old ones leave the minute. Estimates alone
-// would admit only 20 calls, of 2,000 tokens each: Commit makes room for the others.
-//
-// After 75 seconds a table shows the admissions of each worker. The fullest minute in it
-// does not come from the limiter. The parent process, which makes no calls, notes each
-// admission that the workers report through a pipe, and checks each minute that ends with
-// one. It ends with status 1 if a minute holds more than the quota, or if a worker
-// failed.
-//
-// Try also -workers 20 -slots 8 -rpm 200 -tpm 0, or, with -db, two runs on one file at
-// the same time, which then share the quota, too.
-//
-// With batch as its first argument two processes share a batch of 2,000 prompts, which they send
-// to a server that enforces the quota and keeps a log. Each is killed once:
-//
 //	go run ./examples/workers batch
+//
+// They share one SQLite file and nothing else. The charge of the killed one stays, and its slot goes
+// to the others. With batch two processes send 2,000 prompts, and each is killed once.
 package main
 
 import (
