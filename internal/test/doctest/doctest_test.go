@@ -16,7 +16,8 @@ import (
 // documents are those whose code a reader may copy.
 var documents = []string{
 	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/errors.md", "docs/from-the-original.md", "docs/guide.md",
-	"docs/machines.md", "docs/processes.md", "docs/providers.md", "docs/watching.md",
+	"docs/machines.md", "docs/processes.md", "docs/providers.md", "docs/serving.md",
+	"docs/watching.md",
 }
 
 // modules are those beside the root. Their tests compile the code that imports them.
