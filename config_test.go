@@ -332,9 +332,17 @@ func TestReadConfigOfTheGuide(t *testing.T) {
 	if !found || err != nil || len(cfg.Quotas) != 3 || cfg.Quotas["gpt-4o"].Burst != 2*time.Second {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
-	_, text, _ = strings.Cut(string(guide), "```yaml\nquotas:\n  pool")
-	text, _, found = strings.Cut("quotas:\n  pool"+text, "```")
-	cfg, err = ratelimit.ReadConfig(strings.NewReader(text))
+}
+
+// So is the one of a limit that is searched for.
+func TestReadConfigOfAdaptive(t *testing.T) {
+	adaptive, err := os.ReadFile("docs/adaptive.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(adaptive), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	cfg, err := ratelimit.ReadConfig(strings.NewReader(text))
 	want := ratelimit.ModelQuota{
 		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64, MaxTPM: 500_000,
 	}
