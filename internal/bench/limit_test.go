@@ -255,34 +255,26 @@ func BenchmarkSlidingLog(b *testing.B) {
 	}
 }
 
-// BenchmarkLimitRatio has the ratios that this project holds itself to, of medians of
-// turns that alternate.
+// BenchmarkLimitRatio has the ratio of every limiter to x/time's, of medians of turns that
+// alternate. The project holds itself to at most 1 of TokenBucket, 0.5 of AtomicGCRA, and 1 of
+// AtomicGCRA beside failsafe-go's smooth limiter.
 func BenchmarkLimitRatio(b *testing.B) {
-	xtime := rate.NewLimiter(openRate, openBurst)
-	b.Run("TokenBucket", func(b *testing.B) { // at most 1
-		l := limit.NewTokenBucket(openRate, openBurst)
-		compareWith(b, "xtime", func() { xtime.Allow() }, func() { l.Allow() })
-	})
-	xtimeClosed := rate.NewLimiter(rate.Every(time.Hour), 1)
-	b.Run("TokenBucket-denied", func(b *testing.B) {
-		l := limit.NewTokenBucket(limit.Every(time.Hour).Limit(), 1)
-		compareWith(b, "xtime", func() { xtimeClosed.Allow() }, func() { l.Allow() })
-	})
-	b.Run("AtomicGCRA", func(b *testing.B) { // at most 0.5
-		l := must(limit.NewAtomicGCRA(limit.PerSecond(openRate), openBurst))(b)
-		compareWith(b, "xtime", func() { xtime.Allow() }, func() { l.Allow() })
-	})
-	b.Run("AtomicGCRA-failsafe-smooth", func(b *testing.B) { // at most 1
+	for _, side := range sides {
+		xtime := rate.NewLimiter(openRate, openBurst)
+		if !side.admits {
+			xtime = rate.NewLimiter(rate.Every(time.Hour), 1)
+			xtime.Allow()
+		}
+		each(side.admits, func(name string, start func(testing.TB) func() bool) {
+			b.Run(side.name+"/"+name, func(b *testing.B) {
+				allow := start(b)
+				compareWith(b, "xtime", func() { xtime.Allow() }, func() { allow() })
+			})
+		})
+	}
+	b.Run("AtomicGCRA-failsafe-smooth", func(b *testing.B) {
 		smooth := ratelimiter.NewSmooth[any](openRate, time.Second)
 		l := must(limit.NewAtomicGCRA(limit.PerSecond(openRate), openBurst))(b)
 		compareWith(b, "failsafe-smooth", func() { smooth.TryAcquirePermit() }, func() { l.Allow() })
-	})
-	b.Run("AtomicGCRA-denied", func(b *testing.B) {
-		l := must(limit.NewAtomicGCRA(limit.Every(time.Hour), 1))(b)
-		compareWith(b, "xtime", func() { xtimeClosed.Allow() }, func() { l.Allow() })
-	})
-	b.Run("GCRA", func(b *testing.B) {
-		l := must(limit.NewGCRA(limit.PerSecond(openRate), openBurst))(b)
-		compareWith(b, "xtime", func() { xtime.Allow() }, func() { l.Allow() })
 	})
 }
