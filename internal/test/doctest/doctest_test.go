@@ -16,7 +16,7 @@ import (
 // documents are those whose code a reader may copy.
 var documents = []string{
 	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/calls.md", "docs/from-the-original.md", "docs/guide.md",
-	"docs/observability.md", "docs/providers.md", "docs/sdk.md", "docs/waiting.md",
+	"docs/models.md", "docs/observability.md", "docs/providers.md", "docs/sdk.md", "docs/waiting.md",
 }
 
 // modules are those beside the root. Their tests compile the code that imports them.
