@@ -15,7 +15,7 @@ import (
 
 // documents are those whose code a reader may copy.
 var documents = []string{
-	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/calls.md", "docs/classes.md", "docs/from-the-original.md", "docs/guide.md",
+	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/budgets.md", "docs/calls.md", "docs/classes.md", "docs/from-the-original.md", "docs/guide.md",
 	"docs/models.md", "docs/observability.md", "docs/providers.md", "docs/sdk.md", "docs/waiting.md",
 }
 
