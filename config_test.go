@@ -336,12 +336,12 @@ func TestReadConfigOfSDK(t *testing.T) {
 
 // So is the one of a limit that is searched for.
 func TestReadConfigOfAdaptive(t *testing.T) {
-	guide, err := os.ReadFile("docs/guide.md")
+	adaptive, err := os.ReadFile("docs/adaptive.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(guide), "```yaml\nquotas:\n  pool")
-	text, _, found := strings.Cut("quotas:\n  pool"+text, "```")
+	_, text, _ := strings.Cut(string(adaptive), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
 	cfg, err := ratelimit.ReadConfig(strings.NewReader(text))
 	want := ratelimit.ModelQuota{
 		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64, MaxTPM: 500_000,

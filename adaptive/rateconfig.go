@@ -10,8 +10,8 @@ import (
 )
 
 // RateConfig is what a Rate is made of. Floor and Ceiling are required; the zero value of any
-// other field stands for its default. docs/adaptive.md has the sweep that the defaults are
-// from.
+// other field stands for its default. They come from the sweep that
+// go run ./internal/test/adaptivesim/figure -sweep prints.
 type RateConfig struct {
 	// Floor is the least rate: a Rate that is refused again and again still tries so often.
 	// It must be at least one unit in 31 years.

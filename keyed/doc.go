@@ -55,5 +55,5 @@
 //   - Bursts of about Limit, 200 ms or more apart, each to another process, hold at most 1.12, 1.24
 //     and 1.47 × Limit, the worst of ten seeds.
 //
-// docs/serving.md has the tables, and internal/test/keyedoracle the simulation.
+// Package internal/test/keyedoracle has the simulation: its tests of fleets print the tables.
 package keyed

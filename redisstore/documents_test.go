@@ -31,7 +31,7 @@ var (
 // The code in the documents that imports this module compiles. The root's tests compile the rest.
 func TestDocumentsCompile(t *testing.T) {
 	var snippets []doctest.Snippet
-	for _, doc := range []string{"README.md", "docs/guide.md"} {
+	for _, doc := range []string{"README.md", "docs/machines.md"} {
 		read, err := doctest.Read(filepath.Join("..", filepath.FromSlash(doc)))
 		if err != nil {
 			t.Fatal(err)
@@ -46,15 +46,15 @@ func TestDocumentsCompile(t *testing.T) {
 	doctest.Compile(t, "..", ".", snippets, documentsPrelude)
 }
 
-// The guide has the rights that the tests of rights use, and INFO.
-func TestGuideHasTheRights(t *testing.T) {
-	guide, err := os.ReadFile("../docs/guide.md")
+// The document has the rights that the tests of rights use, and INFO.
+func TestDocumentHasTheRights(t *testing.T) {
+	machines, err := os.ReadFile("../docs/machines.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?s)```\nACL SETUSER (.*?)```").FindSubmatch(guide)
+	block := regexp.MustCompile("(?s)```\nACL SETUSER (.*?)```").FindSubmatch(machines)
 	if block == nil {
-		t.Fatal("the guide has no ACL SETUSER")
+		t.Fatal("docs/machines.md has no ACL SETUSER")
 	}
 	commands := func(text string) []string {
 		named := regexp.MustCompile(`\+\S+`).FindAllString(text, -1)
@@ -63,6 +63,6 @@ func TestGuideHasTheRights(t *testing.T) {
 	}
 	has, want := commands(string(block[1])), commands(rights+" +info")
 	if !slices.Equal(has, want) || !strings.Contains(string(block[1]), "-@all") {
-		t.Errorf("the guide has\n%q, want\n%q", has, want)
+		t.Errorf("docs/machines.md has\n%q, want\n%q", has, want)
 	}
 }

@@ -190,7 +190,7 @@ func TestScriptFlush(t *testing.T) {
 	a.check(t, server.Addr(), one, two)
 }
 
-// rights are those that a Store needs on its keys. They are in the guide.
+// rights are those that a Store needs on its keys. They are in docs/machines.md.
 const rights = "resetchannels -@all +ping +evalsha +eval +xread +lrange +rpush +xtrim" +
 	" +time +get +set +exists +unlink +pexpire +persist +hget +hmget +hset +llen +zadd +zcount +xadd +xrange +xrevrange"
 
@@ -224,7 +224,7 @@ func refused(t testing.TB, server *redistest.Server) (what []string) {
 	return slices.Compact(what)
 }
 
-// The rights of the guide are enough. INFO is one that a user may lack.
+// The rights of docs/machines.md are enough. INFO is one that a user may lack.
 func TestRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -266,7 +266,7 @@ func TestRightsAreEnough(t *testing.T) {
 	}
 }
 
-// The rights of the guide are those of the commands that the scripts and the client send.
+// The rights of docs/machines.md are those of the commands that the scripts and the client send.
 func TestRightsAreNeeded(t *testing.T) {
 	used := slices.Clone(sentByClient)
 	files, err := filepath.Glob("scripts/*.lua")

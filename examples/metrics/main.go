@@ -22,7 +22,7 @@
 //	    static_configs: [{targets: ["127.0.0.1:2112"]}]
 //
 // With -hang it is a service that hangs, for you to find out why from the page and the metrics:
-// docs/observability.md tells how.
+// docs/watching.md tells how.
 //
 //	go run -C examples/metrics . -hang random -seed 4 -serve
 //

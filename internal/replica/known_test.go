@@ -83,7 +83,7 @@ func (p *process) stands() store.Position {
 }
 
 // forget finds the calls that the log has lost, with all who had heard of them. Nobody can tell
-// them again, and the guide says so: "What is lost when".
+// them again, as docs/machines.md says.
 func (w *world) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

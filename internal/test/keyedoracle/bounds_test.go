@@ -1,5 +1,5 @@
-// What a sliding counter gives up in one process: the figures of docs/serving.md, where the source
-// documents have others (SEED-ERRORS E3, E5, E6).
+// What a sliding counter gives up in one process, where the source documents have other figures
+// (SEED-ERRORS E3, E5, E6).
 
 package keyedoracle_test
 
