@@ -26,8 +26,8 @@ func quotaOf(rl *ratelimit.RateLimiter, model string) (q ratelimit.ModelQuota, o
 	return q, ok
 }
 
-// The table of precedence as the guide has it. Each row is a life of a limiter: what it does, with
-// the mark "restart" where another process goes on with the file.
+// The precedence of quotas, as docs/sdk.md has it. Each row is a life of a limiter: what it does,
+// with the mark "restart" where another process goes on with the file.
 func TestQuotaPrecedence(t *testing.T) {
 	type q = ratelimit.ModelQuota
 	const model = "gpt-4o" // which the profile of OpenAI has

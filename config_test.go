@@ -320,13 +320,13 @@ auto_persist:
 	}
 }
 
-// The file in the guide is one that ReadConfig reads.
-func TestReadConfigOfTheGuide(t *testing.T) {
-	guide, err := os.ReadFile("docs/guide.md")
+// The file in docs/sdk.md is one that ReadConfig reads.
+func TestReadConfigOfSDK(t *testing.T) {
+	sdk, err := os.ReadFile("docs/sdk.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(guide), "```yaml\nfile_path")
+	_, text, _ := strings.Cut(string(sdk), "```yaml\nfile_path")
 	text, _, found := strings.Cut("file_path"+text, "```")
 	cfg, err := ratelimit.ReadConfig(strings.NewReader(text))
 	if !found || err != nil || len(cfg.Quotas) != 3 || cfg.Quotas["gpt-4o"].Burst != 2*time.Second {

@@ -22,7 +22,7 @@ type wfqShared struct {
 }
 
 // follow has the books follow what the limiters did, in the order of the log, until nobody is left
-// whom the guide would serve.
+// who is to be served.
 func (s *wfqShared) follow() {
 	s.Helper()
 	idle := 0
@@ -50,7 +50,7 @@ func (s *wfqShared) follow() {
 }
 
 // earliest returns which of the calls that have returned was served first: of those that were
-// charged at one instant, one that the guide serves.
+// charged at one instant, one that is to be served.
 func (s *wfqShared) earliest(back []*wfqCall) *wfqCall {
 	s.Helper()
 	for _, c := range back {

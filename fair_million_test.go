@@ -1,5 +1,5 @@
 // A million steps of a limiter with classes, flows, pools and budgets: who is served, and when, is
-// compared with what the guide says; so are the charges.
+// compared with what docs/classes.md says; so are the charges.
 
 package ratelimit_test
 
@@ -259,7 +259,7 @@ func (s *wfqLife) returned() (back []*wfqCall) {
 	return back
 }
 
-// settle serves whom the guide serves now, of those that were.
+// settle serves who is to be served now, of those that were.
 func (s *wfqLife) settle(back []*wfqCall) {
 	s.Helper()
 	var served []*wfqCall

@@ -10,7 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
 )
 
-//go:generate go test -run TestPathsInGuide -update
+//go:generate go test -run TestPathsFile -update
 
 // fate is what happens to a call of a path that this package knows.
 type fate string

@@ -1,4 +1,4 @@
-// Paths: the table in the guide, and that each path in it behaves as told.
+// Paths: the table in PATHS.md, and that each path in it behaves as told.
 
 package llmhttp
 
@@ -15,37 +15,37 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-var update = flag.Bool("update", false, "write the table of paths in docs/guide.md")
+var update = flag.Bool("update", false, "write the table of PATHS.md")
 
 const (
-	guideFile  = "../docs/guide.md"
-	guideBegin = "<!-- Written by go generate from llmhttp's adapters: begin -->\n"
-	guideEnd   = "<!-- end of the paths -->\n"
+	pathsFile  = "PATHS.md"
+	pathsBegin = "<!-- Written by go generate from llmhttp's adapters: begin -->\n"
+	pathsEnd   = "<!-- end of the paths -->\n"
 )
 
-// TestPathsInGuide keeps the table of docs/guide.md as the adapters are. go generate, or
+// TestPathsFile keeps the table of PATHS.md as the adapters are. go generate, or
 //
-//	go test ./llmhttp -run TestPathsInGuide -update
+//	go test ./llmhttp -run TestPathsFile -update
 //
 // writes it.
-func TestPathsInGuide(t *testing.T) {
-	text, err := os.ReadFile(guideFile)
+func TestPathsFile(t *testing.T) {
+	text, err := os.ReadFile(pathsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, begins := strings.Cut(string(text), guideBegin)
-	_, after, ends := strings.Cut(rest, guideEnd)
+	before, rest, begins := strings.Cut(string(text), pathsBegin)
+	_, after, ends := strings.Cut(rest, pathsEnd)
 	if !begins || !ends {
-		t.Fatalf("%s has no lines %q and %q", guideFile, guideBegin, guideEnd)
+		t.Fatalf("%s has no lines %q and %q", pathsFile, pathsBegin, pathsEnd)
 	}
-	want := before + guideBegin + pathTable() + guideEnd + after
+	want := before + pathsBegin + pathTable() + pathsEnd + after
 	if want == string(text) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s differs from the adapters: run go generate", guideFile)
+		t.Fatalf("%s differs from the adapters: run go generate", pathsFile)
 	}
-	if err := os.WriteFile(guideFile, []byte(want), 0o644); err != nil {
+	if err := os.WriteFile(pathsFile, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@
 // the tokens that their answers report. An [Adapter] adds another API. All other requests pass
 // through unchanged. A call to a model among them that nothing counts is told to Config.Events and
 // Config.OnError of the limiter, as an *[UncountedError], and not sent with ratelimit.UnknownDeny.
-// The guide lists the paths that are known.
+// PATHS.md lists the paths that are known.
 //
 // A request that is signed by AWS (SigV4) waits for at most four minutes: see [ErrSignatureAge].
 package llmhttp

@@ -16,8 +16,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 
-// fairClass is a class as the guide has it: those ahead go first, but for every tenth service; then
-// the class that got least for its weight.
+// fairClass is a class as docs/classes.md has it: those ahead go first, but for every tenth service;
+// then the class that got least for its weight.
 type fairClass struct {
 	ratelimit.Class
 	name  string
@@ -81,7 +81,7 @@ func startThree(t *testing.T, cfg ratelimit.Config) (limiters []*ratelimit.RateL
 	return limiters
 }
 
-// Calls that wait at three machines for one slot are served in the order that the guide says, one
+// Calls that wait at three machines for one slot are served in the order of docs/classes.md, one
 // by one, so no clock matters; and what they use and cost adds up.
 func TestMachinesServeByWeight(t *testing.T) {
 	t.Parallel()

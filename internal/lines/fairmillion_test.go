@@ -1,4 +1,4 @@
-// A million steps of a line, against what the guide says of classes and flows.
+// A million steps of a line, against what docs/classes.md says.
 
 package lines
 
@@ -15,7 +15,7 @@ import (
 // exact is the unit of sizes here: all weights of the test divide it, so that nothing is rounded.
 const exact = 60
 
-// queued is a waiter as the guide knows it.
+// queued is a waiter as docs/classes.md knows it.
 type queued struct {
 	flow  string
 	came  int

@@ -15,9 +15,9 @@ import (
 
 // documents are those whose code a reader may copy.
 var documents = []string{
-	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/errors.md", "docs/from-the-original.md", "docs/guide.md",
-	"docs/machines.md", "docs/processes.md", "docs/providers.md", "docs/serving.md",
-	"docs/watching.md",
+	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/budgets.md", "docs/calls.md", "docs/classes.md",
+	"docs/errors.md", "docs/from-the-original.md", "docs/machines.md", "docs/models.md", "docs/processes.md",
+	"docs/providers.md", "docs/sdk.md", "docs/serving.md", "docs/waiting.md", "docs/watching.md",
 }
 
 // modules are those beside the root. Their tests compile the code that imports them.

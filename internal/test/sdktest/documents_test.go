@@ -17,7 +17,7 @@ var modules = []string{
 // The code in the documents that imports an SDK compiles. The root's tests compile the rest.
 func TestDocumentsCompile(t *testing.T) {
 	var snippets []doctest.Snippet
-	for _, doc := range []string{"README.md", "docs/guide.md"} {
+	for _, doc := range []string{"README.md", "docs/sdk.md"} {
 		read, err := doctest.Read(filepath.Join("../../..", filepath.FromSlash(doc)))
 		if err != nil {
 			t.Fatal(err)
