@@ -3,8 +3,8 @@
 //	go run ./examples/languages
 //
 // The scripts are given the base URL of "ratelimit proxy"; the Go program opens the file in which
-// the proxy keeps the quota. A strict server allows 60 requests a minute, and refuses none. It takes
-// ten seconds.
+// the proxy keeps the quota. A strict server allows 60 requests a minute, and refuses none. It
+// takes ten seconds.
 package main
 
 import (

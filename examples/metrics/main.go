@@ -2,9 +2,9 @@
 //
 //	go run -C examples/metrics .
 //
-// Sixteen agents call four models for twenty seconds: one waits in line, one is refused here, one is
-// told 429 and pauses, and of one the limiter finds the limit. Then the metrics are compared with
-// the provider's log. With -serve it stays, with the addresses of /metrics and of the page.
+// Sixteen agents call four models for twenty seconds: one waits in line, one is refused here, one
+// is told 429 and pauses, and of one the limiter finds the limit. Then the metrics are compared
+// with the provider's log. With -serve it stays, with the addresses of /metrics and of the page.
 package main
 
 import (

@@ -2,9 +2,9 @@
 //
 //	go run -C examples/serve .
 //
-// Each tenant has a quota by package httplimit, and the gateway one at the provider by llmhttp. What
-// all have seen is compared at the end: the other two tenants lose nothing. With -redis URL two
-// processes are the gateway. What you would copy is gateway.go.
+// Each tenant has a quota by package httplimit, and the gateway one at the provider by llmhttp.
+// What all have seen is compared at the end: the other two tenants lose nothing. With -redis URL
+// two processes are the gateway. What you would copy is gateway.go.
 package main
 
 import (

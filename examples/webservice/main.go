@@ -1,4 +1,5 @@
-// Webservice shows a service that streams a model's answers, gets no 429, and lets nobody wait long.
+// Webservice shows a service that streams a model's answers, gets no 429, and lets nobody wait
+// long.
 //
 //	go run -C examples/webservice .
 //

@@ -3,8 +3,8 @@
 //	go run ./examples/workers
 //	go run ./examples/workers batch
 //
-// They share one SQLite file and nothing else. The charge of the killed one stays, and its slot goes
-// to the others. With batch two processes send 2,000 prompts, and each is killed once.
+// They share one SQLite file and nothing else. The charge of the killed one stays, and its slot
+// goes to the others. With batch two processes send 2,000 prompts, and each is killed once.
 package main
 
 import (
