@@ -31,7 +31,7 @@ func main() {
 func table() string {
 	var b strings.Builder
 	b.WriteString("| Algorithm | first 100 | burst of 100 | last 200 | of 400 | at the middle, at the end of their slots | most in a second |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for _, a := range algorithms {
 		outcomes := a.run(start)
 		each, all := tally(outcomes)

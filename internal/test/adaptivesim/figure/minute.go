@@ -24,7 +24,7 @@ func windowsTable() (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString("| The provider has | calls a second | a neighbour | `Rate` | with `Retry-After` | AIMD | failsafe-go |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|---|---|---|\n")
 	row := 1
 	for _, shape := range sim.Shapes() {
 		for _, capacity := range []float64{2, 10} {

@@ -14,7 +14,7 @@ import (
 func lateTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| Refusals after | 10 a second, bucket of 1 s | of 10 s | of 60 s | 100 a second, bucket of 1 s | of 10 s | of 60 s |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for _, trip := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second} {
 		fmt.Fprintf(&b, "| %v ", trip)
 		for _, capacity := range []float64{10, 100} {
@@ -39,7 +39,7 @@ func lateTable() (string, error) {
 func sharesTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| Calls a second | share of the first | within 40 and 60 % | refused, of both | used |\n")
-	b.WriteString("| --- | --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|---|\n")
 	const runs, from, to = 40, 30 * time.Minute, 50 * time.Minute
 	for _, capacity := range []float64{1, 2, 3, 5, 10, 30, 100} {
 		least, most, within, refused, used := 1., 0., 0, 0., 0.
@@ -76,7 +76,7 @@ func sharesTable() (string, error) {
 func slotsTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| Slots | overloaded | the limit is at | half as many found | twice as many |\n")
-	b.WriteString("| --- | --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|---|\n")
 	for _, slots := range []int{2, 4, 8, 16, 50, 300} {
 		const at, end = 70 * time.Minute, 2 * time.Hour
 		fmt.Fprintf(&b, "| %d ", slots)
@@ -113,7 +113,7 @@ func slotsTable() (string, error) {
 func throttleTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| Calls a second | the default | `MaxRejection` 900 | `RejectionWeight` 1000 |\n")
-	b.WriteString("| --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|\n")
 	for _, demand := range []float64{1, 5, 50, 500} {
 		fmt.Fprintf(&b, "| %v ", demand)
 		for _, c := range []adaptive.ThrottleConfig{{}, {MaxRejection: 900}, {RejectionWeight: 1000}} {

@@ -30,7 +30,7 @@ func steady(client sim.Client, p sim.Provider) sim.Sum {
 func steadyTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| Calls a second | bucket of 1 s | of 10 s | of 60 s | of 1 s, with `Retry-After` | of 10 s, with `Retry-After` |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|---|---|\n")
 	for _, capacity := range []float64{0.5, 1, 2, 3, 5, 10, 30, 100} {
 		fmt.Fprintf(&b, "| %v ", capacity)
 		for _, c := range []struct {
@@ -78,7 +78,7 @@ var settings = []setting{
 func sweepTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| Setting | at 3 a second | at 10 | at 100 | new capacity found, median and worst | share of the first of two, worst |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("|---|---|---|---|---|---|\n")
 	for _, s := range settings {
 		row, err := sweepRow(func(seed uint64) (sim.Client, error) { return newRate(s.config, seed) })
 		if err != nil {
