@@ -1,6 +1,6 @@
 // Weighted fair queueing with all of it, as docs/classes.md has it: lines of models and of pools,
-// classes and flows in them, budgets. Nothing here knows how the limiter does it: each question is answered
-// by looking at everyone who waits and at every charge.
+// classes and flows in them, budgets. Nothing here knows how the limiter does it: each question is
+// answered by looking at everyone who waits and at every charge.
 
 package ratelimit_test
 
