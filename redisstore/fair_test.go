@@ -16,8 +16,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 
-// fairClass is a class as docs/classes.md has it: those ahead go first, but for every tenth service;
-// then the class that got least for its weight.
+// fairClass is a class as docs/classes.md has it: those ahead go first, but for every tenth
+// service; then the class that got least for its weight.
 type fairClass struct {
 	ratelimit.Class
 	name  string
