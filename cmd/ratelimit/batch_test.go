@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -382,13 +383,24 @@ func TestBatchSignals(t *testing.T) {
 	}
 }
 
-// A second signal ends the program at once, and what was answered is not lost.
+// A second signal ends the program at once, and what was answered is not lost; so it is for a
+// program that a script has started with "&", which ignores SIGINT.
 func TestBatchSecondSignal(t *testing.T) {
+	t.Run("as from a terminal", func(t *testing.T) { testSecondSignal(t, false) })
+	t.Run("as from a script", func(t *testing.T) { testSecondSignal(t, true) })
+}
+
+func testSecondSignal(t *testing.T, ignored bool) {
 	g := newGate()
 	u := provider(t, g.handle)
 	dir := t.TempDir()
 	put(t, dir, "in.jsonl", chatLines(8))
-	cmd, said := startBatch(t, dir, "in.jsonl", "-o", "out.jsonl", "--upstream", u.URL, "--in-flight", "2")
+	cmd := command(t, "batch", "in.jsonl", "-o", "out.jsonl", "--upstream", u.URL, "--in-flight", "2")
+	if ignored {
+		script := exec.Command("sh", append([]string{"-c", `trap "" INT; exec "$0" "$@"`}, cmd.Args...)...)
+		script.Env, cmd = cmd.Env, script
+	}
+	cmd, said := startCommand(t, dir, cmd)
 	for range 2 {
 		wait(t, g.came, "call")
 	}
@@ -403,7 +415,8 @@ func TestBatchSecondSignal(t *testing.T) {
 		said.waitFor(t, pattern)
 	}
 	cmd.Wait() //nolint:errcheck // its status is looked at
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGINT {
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !ignored && status.Signal() != syscall.SIGINT || ignored && status.ExitStatus() != 130 {
 		t.Errorf("%v: %s", cmd.ProcessState, said)
 	}
 	if got := ids(t, take(t, dir, "out.jsonl")); len(got) != 1 {

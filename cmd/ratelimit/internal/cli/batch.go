@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -22,9 +21,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/cmd/ratelimit/internal/terminal"
 	"dappco.re/go/core/go-ratelimit/money"
 )
-
-// interruptValue is the number of SIGINT.
-const interruptValue = 2
 
 // batchFlags are the flags of a batch.
 type batchFlags struct {
@@ -247,22 +243,11 @@ func (f *batchFlags) send(cmd *cobra.Command, b *batch.Batch, to *batchTarget, l
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	var caught atomic.Int32
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals) // a second one ends the program at once
-			caught.Store(interruptValue)
-			if is, ok := s.(syscall.Signal); ok {
-				caught.Store(int32(is))
-			}
-			cancel()
-			fmt.Fprintln(stderr, "ratelimit: stopping; what is sent comes to its end")
-		case <-ctx.Done():
-		}
-	}()
+	defer onSignal(func(s syscall.Signal) {
+		caught.Store(int32(s))
+		cancel()
+		fmt.Fprintln(stderr, "ratelimit: stopping; what is sent comes to its end")
+	})()
 	to.config.Events = batch.Costs{}
 	if to.config.Margin == 0 && b.WasKilled() {
 		to.config.Margin = killMargin

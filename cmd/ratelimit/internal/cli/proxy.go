@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -114,9 +113,9 @@ func noArguments(cmd *cobra.Command, arguments []string) error {
 
 // run serves until a signal comes, and its calls have ended.
 func (f *proxyFlags) run(ctx context.Context, stderr io.Writer) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer onSignal(func(syscall.Signal) { cancel() })()
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return usagef("--log-level: %w", err)

@@ -43,7 +43,8 @@ Redis it needs the rights +@read, +@connection and +time.
 With --json it prints one object: "at", the moment; "models" and "pools", each with its
 limits; "processes"; and "warnings", texts for people. With --watch one a line.
 
-It ends with 1 where the quota cannot be read or the model is not known.`,
+It ends with 1 where the quota cannot be read, or no quota holds for the model; the quota "*"
+holds for each.`,
 		Example: `  ratelimit status
   ratelimit status gpt-4o --json`,
 		Args: func(_ *cobra.Command, args []string) error {
