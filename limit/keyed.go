@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,17 +40,16 @@ type Keyed[K comparable] struct {
 	most   int
 	idle   time.Duration
 	make   func(key K) (Limiter, error)
-	start  time.Time // of the monotonic clock
+	start  time.Time
 	seed   maphash.Seed
-	shards []keyedShard[K]           // a power of two of them, by the upper bits of the hash
+	shards []keyedShard[K]           // a power of two of them
 	look   atomic.Pointer[time.Time] // when the first of turns has to be looked at
-	_      [64]byte                  // what is read at each request has a cache line of its own
+	_      [64]byte                  // what each request reads stays in the caches
 
-	mu    sync.Mutex // to add and to forget; not held while a limiter, or make, is called
-	size  int
-	turns entry[K]      // the ring of the entries, in the order in which they got their turn
-	free  recoveries[K] // the entries without users, and some that have users again
-	floor time.Time     // when the last of the forgotten limiters had recovered
+	mu    sync.Mutex    // to add and to forget; not held while a limiter, or make, is called
+	free  recoveries[K] // all entries
+	turns entry[K]      // the ring of them, in the order in which they got their turn
+	floor *time.Time    // when the last of the forgotten limiters had recovered
 }
 
 // NewKeyed returns a Keyed that holds up to most limiters, and forgets limiters that have
@@ -67,8 +67,14 @@ func NewKeyed[K comparable](most int, idle time.Duration, make func(key K) (Limi
 	case make == nil:
 		return nil, fmt.Errorf("new keyed: %w: make is nil", ErrInvalid)
 	}
-	k := &Keyed[K]{most: most, idle: idle, make: make, start: time.Now(), seed: maphash.MakeSeed(), floor: startOfTime}
-	k.shards = newShards[K](most)
+	shards := 64
+	for shards < 4096 && shards <= most/512 { // no request waits for the entries of a large shard to move
+		shards *= 2
+	}
+	k := &Keyed[K]{most: most, idle: idle, make: make, start: time.Now(), seed: maphash.MakeSeed(), floor: &startOfTime}
+	for range shards {
+		k.shards = append(k.shards, keyedShard[K]{chains: []*entry[K]{nil}})
+	}
 	k.turns.next, k.turns.before = &k.turns, &k.turns
 	return k, nil
 }
@@ -77,7 +83,7 @@ func NewKeyed[K comparable](most int, idle time.Duration, make func(key K) (Limi
 func (k *Keyed[K]) Len() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.size
+	return len(k.free)
 }
 
 // TakeAt charges n units to the limiter of key at now if all of them may pass. It returns the
@@ -90,19 +96,16 @@ func (k *Keyed[K]) TakeAt(key K, now time.Time, n int) (Decision, error) {
 	if k.takeKnown(&d, key, now, n, false) {
 		return d, nil
 	}
-	return k.takeUsed(key, now, n)
-}
-
-// takeUsed is TakeAt that calls the limiter while the entry has a user, and no lock.
-func (k *Keyed[K]) takeUsed(key K, now time.Time, n int) (Decision, error) {
 	e, d, err := k.enter(key, now, n)
 	if e == nil {
 		return d, err
 	}
-	at := latest(now, e.floor)
+	at := latest(now, *e.floor)
 	defer func() { k.leave(e, at, d.OK && n > 0, d.ResetAfter) }()
-	d = e.limiter.TakeAt(at, n)
-	return e.seen(d, at.Sub(now)), nil
+	if d = e.limiter.TakeAt(at, n); e.full {
+		d.Remaining = 0
+	}
+	return d.asOf(at.Sub(now)), nil
 }
 
 // takeKnown is TakeAt under the lock of the key, if that has a limiter which calls no code of
@@ -111,12 +114,13 @@ func (k *Keyed[K]) takeKnown(d *Decision, key K, now time.Time, n int, monotonic
 	s, hash := k.shard(key)
 	s.Lock()
 	e := s.find(hash, key)
-	if e == nil || !e.plain || now.Before(e.floor) || monotonic && e.bucket == nil {
+	if e == nil || !e.plain || now.Before(*e.floor) || monotonic && e.bucket == nil {
 		s.Unlock()
 		return false
 	}
 	*d = e.limiter.TakeAt(now, n)
-	e.noteLocked(now, now, d.OK && n > 0, d.ResetAfter)
+	e.last = latest(e.last, now)
+	e.noteLocked(now, d.OK && n > 0, d.ResetAfter)
 	s.Unlock()
 	k.tidy(now)
 	return true
@@ -140,9 +144,10 @@ func (k *Keyed[K]) Allow(key K) bool {
 	now := k.now()
 	s, hash := k.shard(key)
 	s.Lock()
-	if e := s.find(hash, key); e != nil && e.bucket != nil && !now.Before(e.floor) {
+	if e := s.find(hash, key); e != nil && e.bucket != nil && !now.Before(*e.floor) {
 		ok, reset := e.bucket.allowAt(now)
-		e.noteLocked(now, now, ok, reset)
+		e.last = latest(e.last, now)
+		e.noteLocked(now, ok, reset)
 		s.Unlock()
 		k.tidy(now)
 		return ok
@@ -160,7 +165,7 @@ func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 		return Hold{}, d, err
 	}
 	var h Hold
-	at := latest(now, e.floor)
+	at := latest(now, *e.floor)
 	defer func() {
 		if h == (Hold{}) {
 			k.leave(e, at, d.OK && n > 0, d.ResetAfter)
@@ -173,8 +178,10 @@ func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 	hold, d := holder.HoldAt(at, n)
 	if hold != (Hold{}) {
 		h.owner = &keyedHold[K]{keyed: k, entry: e, hold: hold, at: at}
+	} else if e.full {
+		d.Remaining = 0
 	}
-	return h, e.seen(d, at.Sub(now)), nil
+	return h, d.asOf(at.Sub(now)), nil
 }
 
 // keyedHold is a hold of the limiter of a key, whose entry stays until the hold ends.
@@ -208,8 +215,12 @@ func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 		if e != nil {
 			var at time.Time
 			defer func() { k.leave(e, at, err == nil && n > 0, d.ResetAfter) }()
-			err = e.waits.WaitN(ctx, n)
-			at = latest(time.Now(), e.floor)
+			if own, ok := e.limiter.(waiting); ok {
+				err = own.WaitN(ctx, n)
+			} else {
+				err = e.set.WaitN(ctx, n)
+			}
+			at = latest(time.Now(), *e.floor)
 			d = e.limiter.TakeAt(at, 0)
 			return err
 		}
@@ -226,7 +237,7 @@ func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 // enter returns the entry of key, which stays until leave is called for it. If it returns nil, the
 // Decision and the error are the answer to the request.
 func (k *Keyed[K]) enter(key K, now time.Time, n int) (*entry[K], Decision, error) {
-	if !equal(key, key) {
+	if key != key {
 		return nil, Decision{}, fmt.Errorf("take for a key: %w: key is %v, which is not equal to itself", ErrInvalid, key)
 	}
 	if e := k.use(key, now); e != nil {
@@ -247,8 +258,6 @@ func (k *Keyed[K]) enter(key K, now time.Time, n int) (*entry[K], Decision, erro
 	e, d = k.find(key, now, n, l)
 	return e, d, nil
 }
-
-func equal[K comparable](a, b K) bool { return a == b }
 
 // use returns the entry of key, if there is one, with another user.
 func (k *Keyed[K]) use(key K, now time.Time) *entry[K] {
@@ -285,42 +294,27 @@ func (k *Keyed[K]) find(key K, now time.Time, n int, l Limiter) (*entry[K], Deci
 	e.shard, e.hash = k.shard(key)
 	e.floor, e.full = k.floor, !ok
 	if n != 0 {
-		k.addLocked(e, now)
+		heap.Push(&k.free, e)
+		k.turnLocked(e, now)
+		e.shard.add(e)
+		k.expireLocked(now)
 	}
 	return e, Decision{}
-}
-
-func (k *Keyed[K]) addLocked(e *entry[K], now time.Time) {
-	k.size++
-	k.turnLocked(e, now)
-	e.shard.Lock()
-	e.shard.addLocked(e)
-	e.shard.Unlock()
-	k.expireLocked(now)
 }
 
 // leave ends the use of an entry that enter returned. Its limiter, which was charged or not, said
 // at an instant that it recovers within reset.
 func (k *Keyed[K]) leave(e *entry[K], at time.Time, charged bool, reset time.Duration) {
 	e.shard.Lock()
-	e.noteLocked(at, e.last, charged, reset)
+	e.noteLocked(at, charged, reset)
 	e.users--
-	settle := e.users == 0 && (e.parked || !e.charged)
+	charged, settle := e.charged, e.users == 0 && (e.parked || !e.charged)
 	e.shard.Unlock()
-	if !settle {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e.shard.Lock()
-	defer e.shard.Unlock()
-	switch {
-	case e.users > 0 || e.shard.find(e.hash, e.key) != e:
-	case !e.charged:
-		k.dropLocked(e)
-	case e.parked:
-		e.parked = false
-		e.due = e.recovered
-		heap.Push(&k.free, e)
+	if settle {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if (charged || !k.forgetLocked(e, startOfTime, math.MinInt64)) && e.place >= 0 && e.placeLocked() {
+			heap.Fix(&k.free, e.place)
+		}
 	}
 }

@@ -33,9 +33,9 @@ func (k *Keyed[K]) expireLocked(now time.Time) {
 	}
 }
 
-// turnLocked puts an entry at the end of the ring.
+// turnLocked gives an entry a turn, at the end of the ring.
 func (k *Keyed[K]) turnLocked(e *entry[K], now time.Time) {
-	e.unlinkLocked()
+	e.next.before, e.before.next = e.before, e.next
 	e.turn, e.next, e.before = now, &k.turns, k.turns.before
 	e.next.before, e.before.next = e, e
 }
@@ -43,32 +43,21 @@ func (k *Keyed[K]) turnLocked(e *entry[K], now time.Time) {
 // roomLocked makes room for one more entry, or returns how long it takes until there can be room:
 // 0 if that is not known.
 func (k *Keyed[K]) roomLocked(now time.Time) (wait time.Duration, ok bool) {
-	for charged := 0; k.size >= k.most; {
-		if len(k.free) == 0 {
-			return 0, false
-		}
-		if charged > 8+len(k.free)/16 { // many were: put all in place at once
+	for moves := 0; len(k.free) >= k.most; moves++ {
+		if moves > 8+len(k.free)/16 { // many were charged: put all in place at once
 			for _, e := range k.free {
-				e.shard.Lock()
-				e.due = e.recovered
-				e.shard.Unlock()
+				e.placeLocked()
 			}
 			heap.Init(&k.free)
-			charged = 0
+			moves = 0
 		}
-		e := k.free[0]
-		e.shard.Lock()
-		users, moved, wait := e.users, e.due.Before(e.recovered), e.recovered.Sub(now)
-		e.due, e.parked = e.recovered, users > 0
-		e.shard.Unlock()
-		switch {
-		case users > 0: // comes back with leave
-			heap.Pop(&k.free)
-		case moved:
+		switch e := k.free[0]; {
+		case e.placeLocked():
 			heap.Fix(&k.free, 0)
-			charged++
-		case wait > 0:
-			return wait, false
+		case e.parked:
+			return 0, false
+		case now.Before(e.due):
+			return e.due.Sub(now), false
 		default: // a request may enter either meanwhile
 			k.forgetLocked(cmp.Or(k.oldLocked(now), e), now, math.MinInt64)
 		}
@@ -76,23 +65,22 @@ func (k *Keyed[K]) roomLocked(now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// oldLocked returns, of some of the oldest entries that have recovered, the one that was used
-// longest ago, or nil. It looks at 256 that got their turn first, and at no more than 16 that were
-// not used since: it gives the others a new turn.
+// oldLocked returns, of up to 16 of the oldest entries, the one that has recovered and was used
+// longest ago, or nil. Those that were used since their turn get a new one, up to 256 of them.
 func (k *Keyed[K]) oldLocked(now time.Time) (oldest *entry[K]) {
 	var last time.Time
-	for e, looks, unused := k.turns.next, min(256, k.size), 0; looks > 0 && unused < 16; looks-- {
+	e := k.turns.next
+	for looks, unused := min(256, len(k.free)), 0; looks > 0 && unused < 16; looks-- {
 		next := e.next
 		e.shard.Lock()
-		used, free := e.last, e.users == 0 && !now.Before(e.recovered)
+		used, isFree := e.last, e.users == 0 && !now.Before(e.recovered)
 		e.shard.Unlock()
-		if free && (oldest == nil || used.Before(last)) {
+		if isFree && (oldest == nil || used.Before(last)) {
 			oldest, last = e, used
 		}
-		if e.turn.Before(used) {
+		if unused++; e.turn.Before(used) {
+			unused--
 			k.turnLocked(e, latest(now, used))
-		} else {
-			unused++
 		}
 		e = next
 	}
@@ -103,26 +91,20 @@ func (k *Keyed[K]) oldLocked(now time.Time) (oldest *entry[K]) {
 func (k *Keyed[K]) forgetLocked(e *entry[K], now time.Time, idle time.Duration) bool {
 	e.shard.Lock()
 	defer e.shard.Unlock()
-	if e.users > 0 || now.Before(e.recovered) || now.Sub(e.last) < idle {
+	if e.place < 0 || e.users > 0 || now.Before(e.recovered) || now.Sub(e.last) < idle {
 		return false
 	}
-	k.floor = latest(k.floor, e.recovered)
-	k.dropLocked(e)
+	if k.floor.Before(e.recovered) {
+		k.floor = new(e.recovered)
+	}
+	e.next.before, e.before.next = e.before, e.next
+	heap.Remove(&k.free, e.place)
+	e.shard.removeLocked(e)
 	return true
 }
 
-// dropLocked removes an entry without users, of which the shard is locked.
-func (k *Keyed[K]) dropLocked(e *entry[K]) {
-	k.size--
-	e.unlinkLocked()
-	if !e.parked {
-		heap.Remove(&k.free, e.place)
-	}
-	e.shard.removeLocked(e)
-}
-
-// keyedShard is a part of the entries: a hash table with chains, by the lower bits of the hash. The
-// lock of the Keyed is taken before that of a shard.
+// keyedShard is a part of the entries: a hash table with chains. The lock of the Keyed is taken
+// before that of a shard.
 type keyedShard[K comparable] struct {
 	sync.Mutex             // not held while a limiter is called that calls code of others
 	chains     []*entry[K] // a power of two of them
@@ -130,42 +112,33 @@ type keyedShard[K comparable] struct {
 	_          [24]byte // a cache line each
 }
 
-// newShards returns shards that are so small that no request waits for many entries to move.
-func newShards[K comparable](most int) []keyedShard[K] {
-	count := 64
-	for count < 4096 && count <= most/512 {
-		count *= 2
-	}
-	shards := make([]keyedShard[K], count)
-	for i := range shards {
-		shards[i].chains = make([]*entry[K], 1)
-	}
-	return shards
-}
-
 func (k *Keyed[K]) shard(key K) (s *keyedShard[K], hash uint64) {
 	hash = maphash.Comparable(k.seed, key)
 	return &k.shards[hash>>32&uint64(len(k.shards)-1)], hash
 }
 
+func (s *keyedShard[K]) chain(hash uint64) **entry[K] { return &s.chains[hash&uint64(len(s.chains)-1)] }
+
 func (s *keyedShard[K]) find(hash uint64, key K) *entry[K] {
-	e := s.chains[hash&uint64(len(s.chains)-1)]
+	e := *s.chain(hash)
 	for e != nil && (e.hash != hash || e.key != key) {
 		e = e.chain
 	}
 	return e
 }
 
-func (s *keyedShard[K]) addLocked(e *entry[K]) {
+func (s *keyedShard[K]) add(e *entry[K]) {
+	s.Lock()
+	defer s.Unlock()
 	if s.size++; 2*s.size > len(s.chains) {
 		s.resizeLocked(2 * len(s.chains))
 	}
-	first := &s.chains[e.hash&uint64(len(s.chains)-1)]
+	first := s.chain(e.hash)
 	e.chain, *first = *first, e
 }
 
 func (s *keyedShard[K]) removeLocked(e *entry[K]) {
-	link := &s.chains[e.hash&uint64(len(s.chains)-1)]
+	link := s.chain(e.hash)
 	for *link != e {
 		link = &(*link).chain
 	}
@@ -180,8 +153,7 @@ func (s *keyedShard[K]) resizeLocked(count int) {
 	s.chains = make([]*entry[K], count)
 	for _, e := range old {
 		for e != nil {
-			next := e.chain
-			first := &s.chains[e.hash&uint64(count-1)]
+			first, next := s.chain(e.hash), e.chain
 			e.chain, *first = *first, e
 			e = next
 		}
@@ -190,27 +162,27 @@ func (s *keyedShard[K]) resizeLocked(count int) {
 
 // entry is the limiter of a key. The lock of its shard guards what is not said to be fixed.
 type entry[K comparable] struct {
-	hash      uint64    // fixed
-	key       K         // fixed
-	chain     *entry[K] // the next
-	bucket    *bucketed // fixed: that of the limiter, or nil
-	last      time.Time // when it was used last
-	floor     time.Time // fixed: an earlier instant counts as this
-	recovered time.Time // when the limiter will be as new, if nothing else is charged
-	limiter   Limiter   // fixed
-	plain     bool      // fixed: the limiter calls no code of others
-	full      bool      // fixed: it was made for a look, while there was no room
-	charged   bool      // if not, the entry goes with its last user
-	parked    bool      // not in free: its last user puts it there
-	users     int       // requests that have entered, waiters and holds
-	waits     waiting   // fixed: the limiter, or a Set of it
-	shard     *keyedShard[K]
+	hash      uint64         // fixed
+	key       K              // fixed
+	chain     *entry[K]      // the next in its chain
+	bucket    *bucketed      // fixed: that of the limiter, or nil
+	floor     *time.Time     // fixed: an earlier instant counts as this
+	last      time.Time      // when it was used last
+	recovered time.Time      // when the limiter will be as new, if nothing else is charged
+	charged   bool           // if not, the entry goes with its last user
+	parked    bool           // last in free: its last user puts it in its place
+	plain     bool           // fixed: the limiter calls no code of others
+	full      bool           // fixed: it was made for a look, while there was no room
+	users     int32          // requests that have entered, waiters and holds
+	limiter   Limiter        // fixed
+	set       *Set           // fixed: of the limiter, if that has no WaitN
+	shard     *keyedShard[K] // fixed
 
 	// The lock of the Keyed guards these.
 	next, before *entry[K] // in the ring of turns
 	turn         time.Time // when it got its turn
-	due          time.Time // recovered, as of when it got its place
-	place        int       // in free
+	due          time.Time // recovered, as of when it got its place, or endOfTime if parked
+	place        int       // in free; -1 if it is not in the Keyed
 }
 
 type waiting interface {
@@ -218,7 +190,9 @@ type waiting interface {
 }
 
 func newEntry[K comparable](key K, l Limiter, now time.Time) *entry[K] {
-	e := &entry[K]{key: key, limiter: l, users: 1, parked: true, last: now, recovered: startOfTime}
+	e := &entry[K]{key: key, limiter: l, users: 1, last: now, recovered: startOfTime,
+		parked: true, due: endOfTime, place: -1}
+	e.next, e.before = e, e
 	switch l := l.(type) {
 	case *GCRA:
 		e.bucket, e.plain = &l.bucketed, true
@@ -227,17 +201,15 @@ func newEntry[K comparable](key K, l Limiter, now time.Time) *entry[K] {
 	case *AtomicGCRA, *FixedWindow, *AnchoredWindow, *SlidingCounter, *SlidingLog, *TokenBucket:
 		e.plain = true
 	}
-	var ok bool
-	if e.waits, ok = l.(waiting); !ok {
-		e.waits = All(l)
+	if _, ok := l.(waiting); !ok {
+		e.set = All(l)
 	}
 	return e
 }
 
-// noteLocked notes a use at now, and that the limiter, which was charged or not, said at an instant
-// that it recovers within reset.
-func (e *entry[K]) noteLocked(at, now time.Time, charged bool, reset time.Duration) {
-	e.last = latest(e.last, now)
+// noteLocked notes that the limiter, which was charged or not, said at an instant that it recovers
+// within reset.
+func (e *entry[K]) noteLocked(at time.Time, charged bool, reset time.Duration) {
 	e.charged = e.charged || charged || reset > 0
 	if reset > 0 { // else it has recovered already, at an unknown instant
 		recovered := at.Add(reset)
@@ -248,18 +220,17 @@ func (e *entry[K]) noteLocked(at, now time.Time, charged bool, reset time.Durati
 	}
 }
 
-func (e *entry[K]) unlinkLocked() {
-	if e.next != nil {
-		e.next.before, e.before.next = e.before, e.next
+// placeLocked says where in free an entry belongs now, and whether that is another place.
+func (e *entry[K]) placeLocked() (moved bool) {
+	e.shard.Lock()
+	defer e.shard.Unlock()
+	due := e.recovered
+	if e.parked = e.users > 0; e.parked {
+		due = endOfTime
 	}
-}
-
-// seen returns a decision of the limiter as it is seen from an instant that is early before that.
-func (e *entry[K]) seen(d Decision, early time.Duration) Decision {
-	if e.full {
-		d.Remaining = 0
-	}
-	return d.asOf(early)
+	moved = !due.Equal(e.due)
+	e.due = due
+	return moved
 }
 
 // startOfTime and endOfTime are the first and the last instant of a time.Time.
@@ -298,6 +269,7 @@ func (r *recoveries[K]) Push(x any) {
 func (r *recoveries[K]) Pop() any {
 	last := len(*r) - 1
 	e := (*r)[last]
+	e.place = -1
 	if *r = slices.Delete(*r, last, last+1); cap(*r) > 1000+8*last {
 		*r = slices.Clone(*r)
 	}
