@@ -165,6 +165,7 @@ type entry[K comparable] struct {
 	hash      uint64         // fixed
 	key       K              // fixed
 	chain     *entry[K]      // the next in its chain
+	limiter   Limiter        // fixed
 	bucket    *bucketed      // fixed: that of the limiter, or nil
 	floor     *time.Time     // fixed: an earlier instant counts as this
 	last      time.Time      // when it was used last
@@ -174,7 +175,6 @@ type entry[K comparable] struct {
 	plain     bool           // fixed: the limiter calls no code of others
 	full      bool           // fixed: it was made for a look, while there was no room
 	users     int32          // requests that have entered, waiters and holds
-	limiter   Limiter        // fixed
 	set       *Set           // fixed: of the limiter, if that has no WaitN
 	shard     *keyedShard[K] // fixed
 
