@@ -76,6 +76,7 @@ func NewKeyed[K comparable](most int, idle time.Duration, make func(key K) (Limi
 		k.shards = append(k.shards, keyedShard[K]{chains: []*entry[K]{nil}})
 	}
 	k.turns.next, k.turns.before = &k.turns, &k.turns
+	k.look.Store(&endOfTime) // a request may find the first entry before that has set it
 	return k, nil
 }
 
