@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -230,4 +231,32 @@ func TestKeyedExactWhileItGrows(t *testing.T) {
 			t.Errorf("key %d: %d passed, want %d", key, got, burst)
 		}
 	}
+}
+
+// When most keys were idle and have gone, so has the memory of their table and of their order.
+func TestKeyedGivesMemoryBack(t *testing.T) {
+	const keys = 50_000
+	inUse := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	one := must(limit.NewGCRA(limit.PerSecond(1), 1))
+	k := must(limit.NewKeyed(keys, 100*time.Hour, func(int) (limit.Limiter, error) { return one, nil }))
+	before := inUse()
+	for i := range keys {
+		now := setStart.Add(time.Duration(i) * time.Second) // one limiter for all of them
+		if d := mustTake(t, k, i, now, 1); !d.OK {
+			t.Fatalf("%+v", d)
+		}
+	}
+	full := inUse() - before
+	for range keys {
+		mustTake(t, k, 0, setStart.Add(1000*time.Hour), 0)
+	}
+	if left := inUse() - before; k.Len() != 1 || left > full/40 {
+		t.Errorf("%d keys took %d bytes, %d keys take %d", keys, full, k.Len(), left)
+	}
+	runtime.KeepAlive(k)
 }

@@ -13,15 +13,13 @@ import (
 )
 
 // Equivalent mutants of keyed*.go:
-//   - enter that sets the Decision for n <= 0, or beside an entry: it is not read then.
+//   - find that sets the Decision beside an entry: it is not read then.
 //   - expireLocked of three keys instead of two, or that looks at one which has not recovered
 //     at each round: more work, and no key goes before it has recovered and was idle.
-//   - firstLocked with a wait beside an entry: it is not read then.
+//   - roomLocked with another bound of its moves: more work, or less.
 //   - leave at a look of which the limiter recovers in a nanosecond.
-//   - unwatch of an entry, which watches nothing; a popped entry that is not set to nil.
 //   - WaitN at a deadline that is the very instant of the retry: both happen.
-//   - WaitN that does not return the error of sleep: the loop begins with it.
-//   - waitIn that looks at the instant of its beginning: the recovery is the same.
+//   - WaitN that looks at the instant of its beginning: the recovery is the same.
 
 const keyedIdle = time.Hour
 
@@ -264,6 +262,9 @@ func TestKeyedKeepsWhatIsCharged(t *testing.T) {
 	}
 	if !own.Allow("a") || own.Len() != 1 {
 		t.Errorf("%d keys after a charge without a reset", own.Len())
+	}
+	if err := own.Wait(t.Context(), "b"); err != nil || own.Len() != 2 {
+		t.Errorf("%v, %d keys after a wait for such a charge", err, own.Len())
 	}
 }
 

@@ -67,7 +67,7 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	}
 	defer c.leave(turn)
 	// The wait of the first in line is the least.
-	if err := c.refusal(ctx, c.limiter.peekAt(time.Now(), n), n); err != nil {
+	if err := refusal(ctx, c.limiter.peekAt(time.Now(), n), n); err != nil {
 		return err
 	}
 	select {
@@ -86,7 +86,7 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 		if d.OK {
 			return nil
 		}
-		if err := c.refusal(ctx, d, n); err != nil {
+		if err := refusal(ctx, d, n); err != nil {
 			return err
 		}
 		wait := d.RetryAfter
@@ -113,7 +113,7 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 }
 
 // refusal returns the error of a request that no wait helps, or none in time; else nil.
-func (c *caller) refusal(ctx context.Context, d Decision, n int) error {
+func refusal(ctx context.Context, d Decision, n int) error {
 	if d.Never {
 		return fmt.Errorf("wait for %d units: %w", n, ErrNeverFits)
 	}
