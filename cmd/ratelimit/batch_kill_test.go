@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -41,6 +43,38 @@ func soon(c *fakeprovider.Call) fakeprovider.Answer {
 	a := fakeprovider.DefaultAnswer(c)
 	a.Delay, a.Spread = time.Millisecond, 4*time.Millisecond
 	return a
+}
+
+// What the answers in OUT have cost is known after a kill: --max-cost is for all runs.
+func TestBatchKilledKnowsItsCost(t *testing.T) {
+	g := newGate()
+	u := provider(t, g.handle)
+	dir := t.TempDir()
+	put(t, dir, "in.jsonl", chatLines(4))
+	flags := []string{"in.jsonl", "-o", "out.jsonl", "--upstream", u.URL, "--in-flight", "1", "--progress", "none"}
+	cmd, _ := startBatch(t, dir, flags...)
+	for range 2 {
+		wait(t, g.came, "call")
+		g.open <- struct{}{}
+	}
+	wait(t, g.came, "third call")
+	cmd.Process.Kill() //nolint:errcheck // its status is looked at
+	cmd.Wait()         //nolint:errcheck // it was killed
+	if got := ids(t, take(t, dir, "out.jsonl")); len(got) != 2 {
+		t.Fatalf("OUT has %q", got)
+	}
+	close(g.open)
+	r := runBatch(t, dir, "", flags...)
+	var summary struct {
+		Dollars float64
+		Total   float64 `json:"dollars_total"`
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &summary); err != nil {
+		t.Fatal(err, r.stdout, r.stderr)
+	}
+	if summary.Dollars == 0 || math.Abs(summary.Total-2*summary.Dollars) > 1e-9 {
+		t.Errorf("two of four lines cost $%g, all of them $%g", summary.Dollars, summary.Total)
+	}
 }
 
 // A batch that is killed at any moment goes on: each line is in OUT once, none is lost, and nobody

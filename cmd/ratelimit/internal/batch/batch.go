@@ -176,7 +176,7 @@ func (b *Batch) Run(ctx context.Context) (Summary, error) {
 	close(outcomes)
 	err = errors.Join(err, <-written)
 	b.survey.state.Running = false
-	return b.summary(), errors.Join(err, b.note())
+	return b.summary(), errors.Join(err, b.note(0, true))
 }
 
 // WasKilled reports whether the last run with this OUT has not come to its end, so that the calls
@@ -186,7 +186,7 @@ func (b *Batch) WasKilled() bool { return b.survey.killed }
 // begin notes of which input OUT is, before anything is sent, and empties the file of errors.
 func (b *Batch) begin() error {
 	b.survey.state.Running = true
-	if err := b.note(); err != nil {
+	if err := b.note(0, true); err != nil {
 		return err
 	}
 	if b.s.Errors == nil {
@@ -196,15 +196,15 @@ func (b *Batch) begin() error {
 	return err
 }
 
-// note makes durable what the file beside OUT says.
-func (b *Batch) note() error {
+// note writes the file beside OUT, with what calls have cost that are still in the room.
+func (b *Batch) note(cost money.Amount, durable bool) error {
 	if b.s.Output.mark == nil {
 		return nil
 	}
 	spent, _ := b.room.costs()
 	state := b.survey.state
-	state.Spent = state.Spent.Add(spent)
-	return b.s.Output.mark.write(state)
+	state.Spent = state.Spent.Add(spent).Add(cost)
+	return b.s.Output.mark.write(state, durable)
 }
 
 // stop takes no further line, for a reason. Those that are not sent are left.

@@ -143,7 +143,7 @@ func TestMark(t *testing.T) {
 	}
 	var states []markState
 	for i := range 3 {
-		if err := m.write(markState{Bytes: int64(i), SHA256: "x"}); err != nil {
+		if err := m.write(markState{Bytes: int64(i), SHA256: "x"}, true); err != nil {
 			t.Fatal(err)
 		}
 		states = append(states, m.state)

@@ -79,8 +79,8 @@ func (m *mark) read() error {
 	return err
 }
 
-// write makes a state durable.
-func (m *mark) write(s markState) error {
+// write writes a state, which a killed process leaves, and if durable a machine that stops, too.
+func (m *mark) write(s markState, durable bool) error {
 	s.Sequence = m.state.Sequence + 1
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *mark) write(s markState) error {
 		return fmt.Errorf("a record of %d bytes", len(text))
 	}
 	text = append(text, bytes.Repeat([]byte{' '}, markRecord-1-len(text))...)
-	if _, err = m.file.WriteAt(append(text, '\n'), s.Sequence%2*markRecord); err == nil {
+	if _, err = m.file.WriteAt(append(text, '\n'), s.Sequence%2*markRecord); err == nil && durable {
 		err = m.file.Sync()
 	}
 	if err == nil {

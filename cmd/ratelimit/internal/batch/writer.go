@@ -70,14 +70,17 @@ func (w *writer) take(o *outcome) {
 // write writes the group.
 func (w *writer) write() {
 	w.out = w.out[:0]
+	var cost money.Amount
 	for _, o := range w.group {
 		w.out = append(w.out, o.text...)
+		cost = cost.Add(o.call.cost())
 		if o.failure != nil && w.errors != nil {
 			w.errors.Write(w.b.errorLine(&o.call.line, o.failure)) //nolint:errcheck // Flush returns it
 		}
 	}
 	if len(w.out) > 0 && w.failed == nil {
 		w.fail(w.b.s.Output.write(w.out))
+		w.fail(w.b.note(cost, false)) // so that a killed batch knows what it has cost
 		w.dirty = true
 	}
 	for i, o := range w.group {
@@ -102,7 +105,7 @@ func (w *writer) sync() {
 	}
 	w.fail(w.b.s.Output.sync())
 	if spent != w.spentAt && w.failed == nil {
-		w.fail(w.b.note())
+		w.fail(w.b.note(0, true))
 	}
 	w.dirty, w.synced, w.spentAt = false, time.Now(), spent
 }

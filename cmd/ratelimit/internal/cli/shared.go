@@ -76,6 +76,7 @@ func (s *sharedState) store(ctx context.Context) (ratelimit.Store, *redis.Client
 		return nil, nil, err
 	}
 	redis.SetLogger(quiet{})
+	options.ContextTimeoutEnabled = true
 	client := redis.NewClient(options)
 	opened, err := redisstore.New(ctx, client, redisstore.Options{Prefix: s.prefix})
 	if err != nil {
