@@ -43,8 +43,8 @@
 // # What it tells
 //
 // [RateLimiter.Explain] says why a model waits, and [RateLimiter.Stats] what it has used. Each
-// [Event] goes to Config.Events, such as [LogEvents], and what failed in the background to
-// Config.OnError and [RateLimiter.Health].
+// [Event] goes to Config.Events, such as [LogEvents]. Config.OnError gets what failed in the
+// background, and [RateLimiter.Health] tells it.
 //
 // All methods of [RateLimiter] are safe for concurrent use. A check with CanSend and the record
 // after it are two steps, though, where Reserve and Acquire check and charge in one.

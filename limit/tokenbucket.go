@@ -20,7 +20,8 @@ const InfDuration = time.Duration(math.MaxInt64)
 
 // TokenBucket is a bucket of burst tokens that begins full and is refilled with limit
 // tokens a second. It has the methods, the floating-point arithmetic and the decisions of
-// rate.Limiter of golang.org/x/time, and can replace it. Beside that it is a Holder.
+// rate.Limiter of golang.org/x/time, and can replace it: rate.Every(d) becomes Every(d).Limit().
+// Beside that it is a Holder.
 //
 // Allow reports at once whether the tokens are there, Wait waits for them, and Reserve
 // takes them in advance and returns how long to wait. Take and TakeAt are like Allow, but
