@@ -7,19 +7,19 @@
 // which Commit settles by what was used:
 //
 //	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
-//		"gpt-4o": {MaxRPM: 500, MaxTPM: 30_000},
-//		"*":      {MaxRPM: 60}, // a model that no quota names is not limited at all
+//		"claude-sonnet-4": {MaxRPM: 500, MaxTPM: 30_000},
+//		"*":               {MaxRPM: 60}, // a model that no quota names is not limited at all
 //	}})
 //	…
-//	reservation, err := rl.Acquire(ctx, "gpt-4o", 1500, 800) // prompt and output tokens
+//	reservation, err := rl.Acquire(ctx, "claude-sonnet-4", 1500, 800) // prompt and output tokens
 //	…
 //	reservation.Commit(reply.PromptTokens, reply.OutputTokens)
 //
-// [RateLimiter.Do] takes these steps around a function. [RateLimiter.Reserve] does not wait: its
-// [Decision] says why not, and when. A [Request] has all that a call may say of itself;
-// [RateLimiter.AcquireAll] and [RateLimiter.AcquireAny] take several, for all or for the first that
-// has room. One goroutine alone may use [RateLimiter.CanSend] or [RateLimiter.Decide] before a
-// call, [RateLimiter.RecordUsage] after it, and [RateLimiter.WaitForCapacity] to wait.
+// [RateLimiter.Do] takes these steps around a function. [RateLimiter.Reserve] never waits: the
+// [Decision] of a denial says why, and for how long. A [Request] has all that a call may say of
+// itself; [RateLimiter.AcquireAll] and [RateLimiter.AcquireAny] take several, for all or for the
+// first that has room. One goroutine alone may use [RateLimiter.CanSend] or [RateLimiter.Decide]
+// before a call, [RateLimiter.RecordUsage] after it, and [RateLimiter.WaitForCapacity] to wait.
 //
 // # How it counts
 //
@@ -36,9 +36,9 @@
 // # How it remembers
 //
 // With Config.AutoPersist the limiter keeps quotas and usage in a file, YAML by default, SQLite
-// with [NewWithSQLiteConfig]. With Config.Shared one SQLite file is one quota of all processes of a
-// machine, and with Config.Store, a [Store], one server that of many machines: no admission is lost
-// when a process dies. The build tag nosqlite leaves SQLite out.
+// with [NewWithSQLiteConfig]. With Config.Shared all processes of a machine share one quota in a
+// SQLite file, and with Config.Store, a [Store], many machines share one on a server: no admission
+// is lost when a process dies. The build tag nosqlite leaves SQLite out.
 //
 // # What it tells
 //

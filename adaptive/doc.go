@@ -21,9 +21,9 @@
 // the last refusal was, then small steps beyond it, each three times the one before. A limit
 // that was never refused, or whose provider was lost in an outage, doubles instead.
 //
-// A refusal of a rate far below the last one is that of another client, who took the room. While
-// there are such rivals, windows are equally long for all of them, and the one that has less loses
-// a smaller share, so they come to share.
+// A refusal far below the last refused rate means that another client took the room. While there
+// are such rivals, windows are equally long for all of them, and the one that has less loses a
+// smaller share, so they come to share.
 //
 // Latency plays no part. A call to a language model takes as long as its answer, from 0.3 to
 // 120 seconds, so a slow call says nothing about load.

@@ -39,11 +39,11 @@
 // Use limit.SlidingLog where a window must hold exactly the limit.
 //
 // Several processes with an Origin know of each other what its last reply told. A process asks the
-// Origin first where what it has charged since then is more than a sixteenth of what is left,
-// unless the reply is younger than three times what it took. So a cell may hold more by what the
-// others charge within three round trips, and by up to a seventeenth of what was left for each of
-// the others. Simulated in virtual time, for 3, 5 and 9 processes, a round trip of 50 ms and a load
-// of 0.9 to 2 × Limit that comes evenly to all, the worst of ten seeds is:
+// Origin first once its charges since then exceed a sixteenth of what is left, unless the reply is
+// younger than three of its round trips. So a cell may exceed Limit by what the others charge in
+// three round trips, and for each of them by up to a seventeenth of what was left. Simulated in
+// virtual time, for 3, 5 and 9 processes, a round trip of 50 ms and a load of 0.9 to 2 × Limit that
+// comes evenly to all, the worst of ten seeds is:
 //
 //   - Cells of 60 s at a Limit of 6,000 hold at most 1.001 × Limit on average and 1.003 at worst,
 //     and under overload at least 0.997.

@@ -34,11 +34,12 @@ type Replay struct {
 // pass.
 //
 // A request that its process would admit waits for a Read if the counter is new, if its cell is, if
-// the last Read was 5 s ago, or if the counter refused a request within the last window. All
-// callers of a counter share one Read of both cells, and all counters of a batch. A refusal reads
-// nothing. A Read that fails or takes 300 ms is given up: the process decides by what it knows, and
-// the next request 300 ms later tries again. If half of at least 20 Reads within 5 s failed, there
-// are none for 5 s, and no Adds.
+// the last Read was 5 s ago, or if the counter refused a request within the last window, or if what
+// the process charged since the last reply is more than a sixteenth of what that left. All callers
+// of a counter share one Read of both cells, and all counters of a batch. A refusal reads nothing.
+// A Read that fails or takes 300 ms is given up: the process decides by what it knows, and the next
+// request 300 ms later tries again. If half of at least 20 Reads within 5 s failed, there are none
+// for 5 s, and no Adds.
 //
 // What is charged is added in the background, one Replay at a time: what is charged meanwhile adds
 // up in the next. A count is that of the Origin, and what it has not acknowledged. It never lowers,

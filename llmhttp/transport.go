@@ -10,16 +10,16 @@
 // headers and refusals steer the limiter: see [ratelimit.RateLimiter.Observe] and
 // [ratelimit.RateLimiter.Cooldown].
 //
-// A refusal pauses its model: as long as the provider says, or else for one second, then two, up to
-// a minute until a call succeeds. That of a quota of the day lasts until the day ends.
+// A refusal pauses its model: as long as the provider says, two minutes at most, or else for one
+// second, then two, up to a minute until a call succeeds. That of a quota of the day lasts until
+// the day ends.
 //
 // Where a provider does not say what it allows, the limiter can find it: see
 // [ratelimit.ModelQuota.AdaptiveFloorRPM]. A refusal by the quota of the caller then lowers the
-// rate. Overload lowers the calls in flight, and so does a call without an answer: one whose time
-// was over, if the provider had at least as long as the call waited for its place, and longer than
-// for its slowest answers, and the third and each further failure in a row. The lowered limit
-// takes the place of the pause, unless the provider says how long to wait, or is overloaded for
-// ten seconds without an answer.
+// rate. Overload lowers the calls in flight. So do a call whose time ran out, if the provider held
+// it for at least its wait for a place and longer than its slowest answers, and the third and each
+// further failure in a row. The lowered limit takes the place of the pause, unless the provider
+// says how long to wait, or is overloaded for ten seconds without an answer.
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
 // completions, responses, completions and embeddings, at OpenAI, Azure and all servers that speak
@@ -28,9 +28,9 @@
 // their streams; Cohere's chat, embed and rerank; Mistral's agents, conversations and fim; Ollama's
 // chat, generate and embed. OpenAI's images, audio, videos and moderations count as requests, with
 // the tokens that their answers report. An [Adapter] adds another API. All other requests pass
-// through unchanged. A call to a model among them that nothing counts is told to Config.Events and
-// Config.OnError of the limiter, as an *[UncountedError], and not sent with ratelimit.UnknownDeny.
-// PATHS.md lists the paths that are known.
+// through unchanged. If one is a call to a model that nothing counts, the limiter's Config.Events
+// and Config.OnError get an *[UncountedError]; ratelimit.UnknownDeny then stops it. PATHS.md lists
+// the paths that are known.
 //
 // A request that is signed by AWS (SigV4) waits for at most four minutes: see [ErrSignatureAge].
 package llmhttp

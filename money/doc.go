@@ -9,8 +9,8 @@
 //
 // # Each token once
 //
-// The four counts of a Usage do not overlap. Providers report them in two ways: as parts of the
-// prompt, which must be subtracted from it, or beside it, which must not.
+// The counts of a Usage do not overlap. Providers report them in two ways: as parts of the prompt,
+// which must be subtracted from it, or beside it, which must not.
 //
 //	OpenAI, also on Azure; OpenRouter: the parts of the cache are inside the prompt
 //	    Input        prompt_tokens - cached_tokens - cache_write_tokens
