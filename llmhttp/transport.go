@@ -11,14 +11,14 @@
 // [ratelimit.RateLimiter.Cooldown].
 //
 // A refusal pauses its model: as long as the provider says, two minutes at most, or else for one
-// second, then two, up to a minute until a call succeeds. That of a quota of the day lasts until
-// the day ends.
+// second, then two, up to a minute until a call succeeds. For a daily quota, pauses last until the
+// day ends.
 //
 // Where a provider does not say what it allows, the limiter can find it: see
 // [ratelimit.ModelQuota.AdaptiveFloorRPM]. A refusal by the quota of the caller then lowers the
-// rate. Overload lowers the calls in flight. So do a call whose time ran out, if the provider held
-// it for at least its wait for a place and longer than its slowest answers, and the third and each
-// further failure in a row. The lowered limit takes the place of the pause, unless the provider
+// rate. Overload lowers the calls in flight. So do the third and each further failure in a row, and
+// a call whose time ran out, if the provider held it at least as long as our line did and longer
+// than its slowest answers. The lowered limit takes the place of the pause, unless the provider
 // says how long to wait, or is overloaded for ten seconds without an answer.
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
