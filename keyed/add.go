@@ -68,7 +68,7 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 	if l.remote != nil && !known {
 		e.ledger.unread.Store(unknown)
 	}
-	e.beginLocked(int64(r.Cost), p)
+	e.beginLocked(r.Cost, p)
 	s.addLocked(hash, e, l.hashOf)
 	if l.remote != nil {
 		l.remote.attach(e)
@@ -109,7 +109,7 @@ func (l *Limiter) entryLocked(r *Request, i *instant) (e *entry, known bool) {
 
 // beginLocked brings a dead entry to life, with the units of its first request. With a ledger that
 // is decided afterwards. The lock is that of the shard.
-func (e *entry) beginLocked(cost int64, p purpose) {
+func (e *entry) beginLocked(cost int, p purpose) {
 	e.lock()
 	defer e.unlock()
 	e.dead = false
@@ -119,10 +119,10 @@ func (e *entry) beginLocked(cost int64, p purpose) {
 		e.pins++
 	case e.ledger != nil:
 	case p == holding:
-		c.held += cost
+		c.held += int64(cost)
 		e.pins++
 	default:
-		c.current += cost
+		c.current += int64(cost)
 	}
 	e.setLocked(c)
 }

@@ -108,8 +108,8 @@ func (e *entry) admit(i *instant, r *Request, p purpose) (d limit.Decision, o ou
 // its counts are due, or too old for what it charges. A refusal asks nothing.
 func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *instant, now time.Time, r *Request, p purpose) (d limit.Decision, o outcome) {
 	if e.ledger.doubts(i.nanos) {
-		d = e.peek(i, int64(r.Limit), int64(r.Cost))
-		if d.OK && e.ledger.asks(i.nanos, int64(r.Cost), int64(d.Remaining)) {
+		d = e.peek(i, r.Limit, r.Cost)
+		if d.OK && e.ledger.asks(i.nanos, r.Cost, d.Remaining) {
 			l.remote.ask(ctx, i.nanos, e)
 		}
 	}
@@ -120,7 +120,7 @@ func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *insta
 	switch {
 	case o != decided:
 	case d.OK && r.Cost > 0 && p == charging:
-		l.remote.charged(e, int64(r.Limit), int64(r.Cost), i.nanos)
+		l.remote.charged(e, r.Limit, r.Cost, i.nanos)
 	case !d.OK && !d.Never:
 		l.remote.denied(e, i.nanos)
 	}

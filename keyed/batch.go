@@ -85,9 +85,9 @@ type member struct {
 	hash    uint64
 	entry   *entry // nil until joined, and for counters that are only looked at
 	first   int    // the index of the first member with the same counter
-	want    int64  // the cost of this and of all members before it with the same counter
-	never   bool   // want is above what an int holds
-	total   int64  // of the first member: the cost of all with the same counter
+	want    int    // the cost of this and of all members before it with the same counter
+	never   bool   // want would be above what an int holds
+	total   int    // of the first member: the cost of all with the same counter
 	order   int    // the index of the member that is locked in this place, or -1 for none
 }
 
@@ -102,12 +102,10 @@ func (b *batch) decide(ctx context.Context) {
 	for k := range b.members {
 		m := &b.members[k]
 		b.limiter.tidy(m.shard, b.now, m.instant.nanos)
-		look := *m
-		if m.never {
-			look.want = 0
-		}
-		b.decisions[k] = b.limiter.glance(&look, b.now)
-		if m.never {
+		if !m.never {
+			b.decisions[k] = b.limiter.glance(m, m.want, b.now)
+		} else {
+			b.decisions[k] = b.limiter.glance(m, 0, b.now)
 			b.decisions[k].OK, b.decisions[k].RetryAfter, b.decisions[k].Never = false, 0, true
 		}
 	}
@@ -135,12 +133,12 @@ func (b *batch) enlist() {
 			first: k, order: k,
 		}
 		m.request.resolve()
-		m.want = int64(m.request.Cost)
+		m.want = m.request.Cost
 		for before := k - 1; before >= 0; before-- {
 			o := &b.members[before]
 			if o.hash == hash && o.request.sameCounter(r) {
-				m.first, m.want = o.first, addUnits(o.want, m.want)
-				m.never = o.never || o.want > math.MaxInt-int64(m.request.Cost)
+				m.first, m.never = o.first, o.never || o.want > math.MaxInt-m.want
+				m.want += min(o.want, math.MaxInt-m.want)
 				break
 			}
 		}
@@ -162,19 +160,19 @@ func (b *batch) passes() bool {
 	return true
 }
 
-// glance decides on a member as things are, and changes nothing.
-func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
+// glance decides on cost units of the counter of a member as things are, and changes nothing.
+func (l *Limiter) glance(m *member, cost int, now time.Time) limit.Decision {
 	if e := m.shard.table.Load().find(m.hash, &m.request); e != nil {
 		m.shard.touch(e)
-		return e.peek(&m.instant, int64(m.request.Limit), m.want)
+		return e.peek(&m.instant, m.request.Limit, cost)
 	}
 	r := m.request
-	r.Cost = int(m.want)
+	r.Cost = cost
 	s := m.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.table.Load().find(m.hash, &m.request); e != nil {
-		return e.peek(&m.instant, int64(r.Limit), int64(r.Cost))
+		return e.peek(&m.instant, r.Limit, cost)
 	}
 	if d, unknown := s.unknownLocked(now, &r); unknown && l.refuse {
 		return l.counted(d)
@@ -257,7 +255,7 @@ func (b *batch) ask(ctx context.Context) bool {
 		if m.first != k || m.entry == nil || !m.entry.ledger.doubts(nanos) {
 			continue
 		}
-		if left := int64(b.decisions[k].Remaining) - (m.total - m.want); m.entry.ledger.asks(nanos, m.total, left) {
+		if left := b.decisions[k].Remaining - (m.total - m.want); m.entry.ledger.asks(nanos, m.total, left) {
 			due = append(due, m.entry)
 		}
 	}
@@ -293,18 +291,18 @@ func (b *batch) commit() bool {
 		if m.entry.ledger != nil {
 			m.entry.rollLocked(m.instant.sequence)
 		}
-		b.decisions[k] = m.entry.decideLocked(&m.instant, int64(m.request.Limit), m.want)
+		b.decisions[k] = m.entry.decideLocked(&m.instant, m.request.Limit, m.want)
 	}
 	passes := b.passes()
 	for k := range b.members {
 		m := &b.members[k]
 		switch {
 		case passes && b.purpose == holding:
-			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, int64(m.request.Limit), 0).ResetAfter
-			m.entry.holdLocked(&m.instant, int64(m.request.Cost))
+			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, m.request.Limit, 0).ResetAfter
+			m.entry.holdLocked(&m.instant, m.request.Cost)
 		case passes && m.request.Cost > 0:
 			m.entry.rollLocked(m.instant.sequence)
-			m.entry.chargeLocked(int64(m.request.Cost))
+			m.entry.chargeLocked(m.request.Cost)
 		}
 	}
 	for k := range b.members {
@@ -344,7 +342,7 @@ func (b *batch) charged() {
 	}
 	for k := range b.members {
 		if m := &b.members[k]; m.request.Cost > 0 {
-			b.limiter.remote.charged(m.entry, int64(m.request.Limit), int64(m.request.Cost), m.instant.nanos)
+			b.limiter.remote.charged(m.entry, m.request.Limit, m.request.Cost, m.instant.nanos)
 		}
 	}
 }
@@ -355,9 +353,7 @@ func (b *batch) refuse() {
 		m := &b.members[k]
 		switch d := b.decisions[k]; {
 		case d.OK:
-			peeks := *m
-			peeks.want = 0
-			peek := b.limiter.glance(&peeks, b.now)
+			peek := b.limiter.glance(m, 0, b.now)
 			b.decisions[k].Remaining, b.decisions[k].ResetAfter = peek.Remaining, peek.ResetAfter
 		case b.limiter.remote != nil && !d.Never:
 			if e := b.limiter.find(m.request.Namespace, m.request.Key, m.request.Window); e != nil {

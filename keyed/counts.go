@@ -23,9 +23,10 @@ type weighing struct {
 // decide returns the decision on cost units: it is OK if and only if
 //
 //	current + ⌊previous × (window−elapsed) / window⌋ + held + cost ≤ most
-func (c counts) decide(most, cost int64, at weighing) limit.Decision {
+func (c counts) decide(most, cost int, at weighing) limit.Decision {
 	var d limit.Decision
-	unheld := most - c.held // negative if another request has a higher limit
+	units := int64(cost)
+	unheld := int64(most) - c.held // negative if another request has a higher limit
 	remaining := unheld
 	if remaining >= 0 {
 		remaining -= c.current
@@ -34,14 +35,14 @@ func (c counts) decide(most, cost int64, at weighing) limit.Decision {
 		remaining -= slidingwindow.Weighted(c.previous, int64(at.window-at.elapsed), int64(at.window))
 	}
 	switch {
-	case cost <= remaining:
+	case units <= remaining:
 		d.OK = true
-		c.current += cost
-		remaining -= cost
+		c.current += units
+		remaining -= units
 	case cost > most:
 		d.Never = true
-	case cost <= unheld:
-		d.RetryAfter = addTime(c.until(at, unheld-cost), at.behind)
+	case units <= unheld:
+		d.RetryAfter = addTime(c.until(at, unheld-units), at.behind)
 	}
 	d.Remaining = int(min(max(remaining, 0), math.MaxInt))
 	if reset := c.until(at, 0); reset > 0 {

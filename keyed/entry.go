@@ -164,9 +164,9 @@ func (e *entry) rollLocked(sequence int64) {
 }
 
 // chargeLocked adds units to the current cell, of which it holds 2^63 − 1 at most.
-func (e *entry) chargeLocked(cost int64) {
+func (e *entry) chargeLocked(cost int) {
 	c := e.countsLocked()
-	c.current = addUnits(c.current, cost)
+	c.current = addUnits(c.current, int64(cost))
 	e.setLocked(c)
 }
 

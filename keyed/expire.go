@@ -144,7 +144,7 @@ func (l *Limiter) evictAtLocked(s *shard, i int, now time.Time) bool {
 		return false
 	}
 	at := instantOf(now, e.kind.window)
-	weight := e.decideLocked(&at, math.MaxInt64, 0).ResetAfter
+	weight := e.decideLocked(&at, math.MaxInt, 0).ResetAfter
 	e.dead = true
 	if weight > 0 {
 		l.evictedOne()

@@ -19,8 +19,8 @@ type Hold struct{ state *hold }
 type hold struct {
 	limiter *Limiter
 	entry   *entry
-	units   int64
-	limit   int64 // of the request
+	units   int
+	limit   int // of the request
 	ended   atomic.Bool
 	commit  func(units int) // of another limiter, in place of all of these
 }
@@ -58,13 +58,13 @@ func (h Hold) end(now time.Time, cost int) {
 		e.rollLocked(i.sequence)
 	}
 	c := e.countsLocked()
-	c.held -= s.units
+	c.held -= int64(s.units)
 	c.current = addUnits(c.current, int64(cost))
 	e.setLocked(c)
 	e.pins--
 	e.unlock()
 	if cost > 0 && s.limiter.remote != nil {
-		s.limiter.remote.charged(e, s.limit, int64(cost), i.nanos)
+		s.limiter.remote.charged(e, s.limit, cost, i.nanos)
 	}
 }
 
@@ -90,7 +90,7 @@ func (l *Limiter) HoldAt(ctx context.Context, now time.Time, r Request) (Hold, l
 }
 
 func (l *Limiter) held(e *entry, r *Request) Hold {
-	return Hold{&hold{limiter: l, entry: e, units: int64(r.Cost), limit: int64(r.Limit)}}
+	return Hold{&hold{limiter: l, entry: e, units: r.Cost, limit: r.Limit}}
 }
 
 // HoldAll is HoldAllAt at time.Now.

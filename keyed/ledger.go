@@ -66,13 +66,13 @@ func (g *ledger) doubts(at int64) bool {
 }
 
 // asks reports whether it has to, if doubts is true: it is for cost units, and leaves some.
-func (g *ledger) asks(at, cost, left int64) bool {
+func (g *ledger) asks(at int64, cost, left int) bool {
 	return g.bold(cost, left) || g.stale(at) || g.strict(at)
 }
 
 // bold reports whether the charges since the last reply, with that of a request, are above a share
 // of what they leave: others may have had it meanwhile.
-func (g *ledger) bold(cost, left int64) bool {
+func (g *ledger) bold(cost, left int) bool {
 	return cost > 0 && g.since.Load()+uint64(cost) > uint64(max(left, 0))/boldShare
 }
 

@@ -44,9 +44,9 @@ func (l *Limiter) PeekAt(ctx context.Context, now time.Time, r Request) (limit.D
 
 // look decides on a request that is not charged.
 func (c counts) look(r *Request, at weighing) limit.Decision {
-	d := c.decide(int64(r.Limit), int64(r.Cost), at)
+	d := c.decide(r.Limit, r.Cost, at)
 	if d.OK {
-		without := c.decide(int64(r.Limit), 0, at)
+		without := c.decide(r.Limit, 0, at)
 		d.Remaining, d.ResetAfter = without.Remaining, without.ResetAfter
 	}
 	return d
@@ -101,7 +101,7 @@ func (l *Limiter) inquire(ctx context.Context, s *shard, e *entry, i *instant, n
 	e.rollLocked(i.sequence)
 	e.unlock()
 	if e.ledger.doubts(i.nanos) {
-		if d := e.peek(i, int64(r.Limit), int64(r.Cost)); d.OK && e.ledger.asks(i.nanos, int64(r.Cost), int64(d.Remaining)) {
+		if d := e.peek(i, r.Limit, r.Cost); d.OK && e.ledger.asks(i.nanos, r.Cost, d.Remaining) {
 			l.remote.ask(ctx, i.nanos, e)
 		}
 	}

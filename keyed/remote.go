@@ -167,7 +167,7 @@ func (r *remote) settledLocked(e *entry) {
 }
 
 // charged is called after units of an entry were charged, at an instant in Unix nanoseconds.
-func (r *remote) charged(e *entry, limit, cost, at int64) {
+func (r *remote) charged(e *entry, limit, cost int, at int64) {
 	g := e.ledger
 	g.since.Add(uint64(cost))
 	g.latest.Store(at)
@@ -177,7 +177,7 @@ func (r *remote) charged(e *entry, limit, cost, at int64) {
 	if r.exchange == nil {
 		return
 	}
-	if g.limit.Load() != limit {
+	if limit := int64(limit); g.limit.Load() != limit {
 		g.limit.Store(limit)
 	}
 	r.markGrown(e)

@@ -44,7 +44,7 @@ func (e *entry) take(i *instant, r *Request, d *limit.Decision) bool {
 			return false
 		}
 		c, at := e.countsAt(word).at(sequence, i)
-		*d = c.decide(int64(r.Limit), int64(r.Cost), at)
+		*d = c.decide(r.Limit, r.Cost, at)
 		switch {
 		case !d.OK || r.Cost == 0:
 			if e.word.Load() == word {
@@ -68,10 +68,10 @@ func (e *entry) takeSlowly(i *instant, r *Request) (limit.Decision, outcome) {
 	if e.ledger != nil {
 		e.rollLocked(i.sequence)
 	}
-	d := e.decideLocked(i, int64(r.Limit), int64(r.Cost))
+	d := e.decideLocked(i, r.Limit, r.Cost)
 	if d.OK && r.Cost > 0 {
 		e.rollLocked(i.sequence)
-		e.chargeLocked(int64(r.Cost))
+		e.chargeLocked(r.Cost)
 	}
 	return d, decided
 }
@@ -86,20 +86,20 @@ func (e *entry) holdSlowly(i *instant, r *Request) (limit.Decision, outcome) {
 	if e.ledger != nil {
 		e.rollLocked(i.sequence)
 	}
-	d := e.decideLocked(i, int64(r.Limit), int64(r.Cost))
+	d := e.decideLocked(i, r.Limit, r.Cost)
 	if d.OK {
-		d.ResetAfter = e.decideLocked(i, int64(r.Limit), 0).ResetAfter
-		e.holdLocked(i, int64(r.Cost))
+		d.ResetAfter = e.decideLocked(i, r.Limit, 0).ResetAfter
+		e.holdLocked(i, r.Cost)
 	}
 	return d, decided
 }
 
 // holdLocked sets units aside. The entry stays in the table until they are given back. They do not
 // count in ResetAfter.
-func (e *entry) holdLocked(i *instant, cost int64) {
+func (e *entry) holdLocked(i *instant, cost int) {
 	e.rollLocked(i.sequence)
 	c := e.countsLocked()
-	c.held += cost
+	c.held += int64(cost)
 	e.setLocked(c)
 	e.pins++
 }
@@ -110,7 +110,7 @@ func (i *instant) decideFirst(now time.Time, r *Request, p purpose) limit.Decisi
 	if early := instantOf(now, i.window); early.sequence < i.sequence {
 		at.behind = addTime(early.behind(i.sequence), i.elapsed)
 	}
-	d := counts{}.decide(int64(r.Limit), int64(r.Cost), at)
+	d := counts{}.decide(r.Limit, r.Cost, at)
 	if p == holding {
 		d.ResetAfter = 0
 	}
@@ -118,7 +118,7 @@ func (i *instant) decideFirst(now time.Time, r *Request, p purpose) limit.Decisi
 }
 
 // peek decides on a request with another cost, and changes nothing.
-func (e *entry) peek(i *instant, most, cost int64) limit.Decision {
+func (e *entry) peek(i *instant, most, cost int) limit.Decision {
 	c, at := e.weigh(i)
 	return c.decide(most, cost, at)
 }
@@ -141,7 +141,7 @@ func (e *entry) weigh(i *instant) (counts, weighing) {
 }
 
 // decideLocked decides on cost units, and changes nothing.
-func (e *entry) decideLocked(i *instant, most, cost int64) limit.Decision {
+func (e *entry) decideLocked(i *instant, most, cost int) limit.Decision {
 	c, at := e.countsLocked().at(e.sequence.Load(), i)
 	return c.decide(most, cost, at)
 }
