@@ -25,13 +25,13 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := print(*anew); err != nil {
+	if err := show(*anew); err != nil {
 		fmt.Fprintln(os.Stderr, "timeline:", err)
 		os.Exit(1)
 	}
 }
 
-func print(anew bool) error {
+func show(anew bool) error {
 	if anew {
 		text, err := record()
 		fmt.Print(text)

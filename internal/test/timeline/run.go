@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -142,21 +141,10 @@ func (r *retry) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
-		if err := sleep(request.Context(), wait/2+rand.N(wait)); err != nil {
-			return nil, err
-		}
+		time.Sleep(wait/2 + rand.N(wait))
 		wait *= 2
 		if request.Body, err = request.GetBody(); err != nil {
 			return nil, err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

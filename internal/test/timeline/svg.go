@@ -26,7 +26,7 @@ const (
 	perSecond = 6
 	seconds   = 120
 	height    = 132 // of a scene
-	scale     = 1   // pixels of a request in the last minute
+	scale     = 2   // pixels of a request in the last minute
 	top       = 46
 	between   = 66
 )
@@ -118,7 +118,7 @@ func (s scene) draw(b *strings.Builder, title string, y int) {
 	for t := 0; t <= seconds; t += 15 {
 		fmt.Fprintf(b, `<path class="l" d="M%d %dV%d"/><text class="s m" x="%d" y="%d">%d s</text>`+"\n", left+t*perSecond, y, base+22, left+t*perSecond, base+36, t)
 	}
-	limit := base - allowed*scale*2
+	limit := base - allowed*scale
 	fmt.Fprintf(b, `<path class="q" d="M%d %dH%d"/><text class="s e" x="%d" y="%d">%d</text><text class="s e" x="%d" y="%d">0</text>`+"\n",
 		left, limit, left+seconds*perSecond, left-6, limit+4, allowed, left-6, base+4)
 	s.area(b, base)
@@ -132,7 +132,7 @@ func (s scene) area(b *strings.Builder, base int) {
 	fmt.Fprintf(b, `<path class="w" d="M%d %d`, left, base)
 	for half := range seconds * 2 {
 		n := s.waiting(time.Duration(half) * time.Second / 2)
-		fmt.Fprintf(b, "V%dh%d", base-2*scale*max(n, 0), perSecond/2)
+		fmt.Fprintf(b, "V%dh%d", base-scale*max(n, 0), perSecond/2)
 	}
 	fmt.Fprintf(b, "V%dZ\"/>\n", base)
 }
@@ -142,7 +142,7 @@ func (s scene) curve(b *strings.Builder, base int) {
 	fmt.Fprintf(b, `<path class="c" d="M%d %d`, left, base)
 	for half := range seconds * 2 {
 		n := within(s[arrived], time.Duration(half)*time.Second/2)
-		fmt.Fprintf(b, "V%dh%d", base-2*scale*n, perSecond/2)
+		fmt.Fprintf(b, "V%dh%d", base-scale*n, perSecond/2)
 	}
 	b.WriteString("\"/>\n")
 }
