@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,11 +59,13 @@ func TestBatchKilledKnowsItsCost(t *testing.T) {
 		g.open <- struct{}{}
 	}
 	wait(t, g.came, "third call")
+	for late := time.Now().Add(patience); strings.Count(take(t, dir, "out.jsonl"), "\n") < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("OUT has %q", take(t, dir, "out.jsonl"))
+		}
+	}
 	cmd.Process.Kill() //nolint:errcheck // its status is looked at
 	cmd.Wait()         //nolint:errcheck // it was killed
-	if got := ids(t, take(t, dir, "out.jsonl")); len(got) != 2 {
-		t.Fatalf("OUT has %q", got)
-	}
 	close(g.open)
 	r := runBatch(t, dir, "", flags...)
 	var summary struct {

@@ -79,8 +79,8 @@ func (w *writer) write() {
 		}
 	}
 	if len(w.out) > 0 && w.failed == nil {
+		w.fail(w.b.note(cost, false)) // first, so that a killed batch knows what the answers in OUT have cost
 		w.fail(w.b.s.Output.write(w.out))
-		w.fail(w.b.note(cost, false)) // so that a killed batch knows what it has cost
 		w.dirty = true
 	}
 	for i, o := range w.group {
