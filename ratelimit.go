@@ -30,7 +30,7 @@
 //
 // A [Pool] is a limit that several models share: a call is charged to its model and to all of its
 // pools, or to none. With Config.Prices a quota can limit spend, and [RateLimiter.Audit] adds up
-// what became of all calls. Who waits is served first come, first served, unless a [Class] and
+// what became of all calls. Waiters are served first come, first served, unless a [Class] and
 // [WithClass] say otherwise; [WithFlow] has tenants take turns.
 //
 // # How it remembers
