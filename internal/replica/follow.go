@@ -137,7 +137,12 @@ func (r *Replica) advance(after store.Position, news *store.News, sent time.Time
 	if news.More || news.Now == (store.Stamp{}) {
 		return
 	}
-	r.clock.reply(r.state.TimeOf(news.Now), news.Now.Wall, sent)
+	instant := r.state.TimeOf(news.Now)
+	if r.life.isTold {
+		r.life.isTold = false
+		r.catchUp(account.Now{Instant: instant, Wall: news.Now.Wall})
+	}
+	r.clock.reply(instant, news.Now.Wall, sent)
 	r.life.stamp, r.life.stampedAt = news.Now, time.Now()
 	if sent.After(r.life.currentAt) {
 		r.life.currentAt = sent

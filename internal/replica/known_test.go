@@ -99,6 +99,25 @@ func (w *world) isKnownLocked(key any) bool {
 		slices.ContainsFunc(w.processes, func(p *process) bool { return p.dead.Err() == nil && w.known.heard[p][key] })
 }
 
+// listen compares the time that a newcomer has heard with the time of the first process. Where the
+// store's clock was set while all the others slept or were dead, nobody can know it: the world is
+// blind from then on.
+func (w *world) listen(p *process) {
+	heard := p.r.Now().Instant
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.isOpen = true
+	if w.firstAt.IsZero() {
+		w.firstAt = time.Now().Add(-time.Duration(heard))
+	}
+	off := heard - int64(time.Since(w.firstAt))
+	w.blind = w.blind || max(off, -off) > 2*fleet.Slack && !slices.ContainsFunc(w.processes, func(o *process) bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o != p && o.isOpen && o.dead.Err() == nil && time.Now().After(o.sleeps)
+	})
+}
+
 // play has what happens to the store happen at its moments.
 func (w *world) play(script []memlog.Incident) {
 	began := time.Now()

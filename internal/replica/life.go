@@ -30,7 +30,9 @@ type life struct {
 	ticks     *ask      // the last Tick
 	ticksTo   time.Time // where the Ticks so far, one each tickEach, would end
 	buries    *ask      // the last Gone
-	joinedAt  time.Time // when its Join was heard
+	joinsAt   time.Time // when its Join was made,
+	joinedAt  time.Time // and when that was heard
+	isTold    bool      // it was told the time, and has not heard since how long ago
 	sayTimeAt time.Time // when it says the time to a newcomer; zero for not
 	watchedAt time.Time // when it looked for dead processes last,
 	leasesEnd time.Time // and before which the lease of no other ends
@@ -70,7 +72,7 @@ func (r *Replica) heed(is *result) {
 	} else if is.Expect > 0 {
 		if r.life.sayTimeAt = (time.Time{}); r.status == joining && !r.life.joinedAt.IsZero() {
 			r.clock.set(r.state.Now())
-			r.status = here
+			r.status, r.life.isTold = here, true
 		}
 	}
 	switch c := is.Result.Command.(type) {
@@ -217,6 +219,14 @@ func (r *Replica) act(now time.Time) (next time.Time) {
 		r.saveImage(due)
 	}
 	return next
+}
+
+// catchUp sets the clock of a newcomer that was told the time by an entry, and hears the news later.
+// The store's clock says how much later: at most as long as it has waited, or else that has jumped.
+func (r *Replica) catchUp(now account.Now) {
+	if late := now.Instant - r.state.Now().Instant; 0 < late && late <= int64(time.Since(r.life.joinsAt)) {
+		r.clock.set(now)
+	}
 }
 
 // presume has a newcomer to whom nobody says the time expect what the store's clock says.

@@ -159,7 +159,10 @@ func (r *Replica) rejoin() {
 }
 
 // join sends what a newcomer sends.
-func (r *Replica) join() { r.put(r.joinCommand()) }
+func (r *Replica) join() {
+	r.life.joinsAt = time.Now()
+	r.put(r.joinCommand())
+}
 
 // isBlank reports whether a log was begun by one who knew nothing, and nobody has asked for
 // anything there since.

@@ -419,6 +419,38 @@ func TestAwayWhileLost(t *testing.T) {
 	})
 }
 
+// A newcomer that hears late what time it is knows how late that was.
+func TestTimeIsHeardLate(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		first := b.open()
+		second := b.open(func(o *Options) { o.Log = deaf{o.Log, time.Now().Add(2 * time.Second)} })
+		if behind := first.Now().Instant - second.Now().Instant; behind > int64(100*time.Millisecond) || behind < -int64(100*time.Millisecond) {
+			t.Errorf("the newcomer's clock is %v behind", time.Duration(behind))
+		}
+	})
+}
+
+// deaf is a log that loses all answers until a moment.
+type deaf struct {
+	store.Log
+	until time.Time
+}
+
+func (d deaf) heard(news store.News, err error) (store.News, error) {
+	if time.Now().Before(d.until) {
+		return store.News{}, context.DeadlineExceeded
+	}
+	return news, err
+}
+
+func (d deaf) Append(ctx context.Context, after store.Position, batch []store.Entry) (store.News, error) {
+	return d.heard(d.Log.Append(ctx, after, batch))
+}
+
+func (d deaf) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
+	return d.heard(d.Log.Read(ctx, after, wait, gather))
+}
+
 // Who asks for the news has heard all that was in the log, and a thousand cost two reads.
 func TestFresh(t *testing.T) {
 	f := slow

@@ -23,7 +23,7 @@ import (
 
 // patience is how long the package waits for something that happens in no time. It is only there
 // lest a test that fails hangs.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Server is a redis-server process of its own. It keeps nothing on disk unless the test asks for
 // that. Its methods are for one goroutine at a time; Addr and Port are for any.
