@@ -7,9 +7,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Deny is Judge for a cost that limits of the table alone deny to an account of which nothing else
-// is asked, in a fifth of the time. It reports false, and leaves v alone, where they do not, or
-// others have a say. The cost must not be negative.
+// Deny is Judge for a cost that limits of the table alone deny to an account, in a third of the
+// time. It reports false, and leaves v alone, where they do not, or where others have a say. The
+// cost must not be negative, and v must be empty.
 func (v *Verdict) Deny(a *account.Account, c *state.Cost, span int64, now account.Now) bool {
 	if a.Traits&^(account.Rest|account.Zoned) != 0 {
 		return false
