@@ -137,9 +137,7 @@ func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	var t engine.Target
 	rl.mu.RLock()
 	if now, ok := rl.lookRLocked(req.Model, &t); ok && !(rl.isStaleRLocked(t.Account, now) && req.depends(&t)) {
-		if !rl.passesRLocked(d, req, &t, now) {
-			rl.decideRLocked(d, req, &t, now)
-		}
+		rl.decideRLocked(d, req, &t, now)
 		rl.mu.RUnlock()
 		return
 	}
@@ -163,22 +161,24 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 	rl.leaveLocked(now)
 }
 
-// passesRLocked is decideRLocked for a request that passes without a look at each limit.
-func (rl *RateLimiter) passesRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) bool {
-	cost := state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
-	if !t.Account.IsShown() {
-		if !t.Account.Listed {
-			return false
-		}
+// decideRLocked decides on a request, and charges nothing. It asks the judge where that is needed.
+func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) {
+	a, cost := t.Account, state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+	switch {
+	case rl.shared != nil && rl.shared.refusesRLocked() != nil:
+		*d = *rl.shared.refusesRLocked()
+	case !a.IsShown() && !a.Listed:
+		rl.judgeRLocked(d, req, t, now)
+	case rl.engine.Passes(t, &cost, rl.span(), now):
+		d.pass(a)
+	case !d.deny(rl.engine, t, cost.Count, rl.span(), now):
+		rl.judgeRLocked(d, req, t, now)
+	}
+	if !a.IsShown() && a.Listed {
 		rl.checkAgeRLocked(t.Counted)
 	}
-	if !rl.engine.Passes(t, &cost, rl.span(), now) {
-		return false
-	}
-	d.pass(t.Account)
 	d.Model = req.Model
-	d.Stats.count(t.Account, rl.span(), now)
-	return true
+	d.Stats.count(a, rl.span(), now)
 }
 
 // pass has the decision be that requests of an account pass.
@@ -187,21 +187,23 @@ func (d *Decision) pass(a *account.Account) {
 	d.Allowed, d.Code, d.Reason = true, DecisionCode(code), reason
 }
 
+// deny has the decision be that a request does not pass, where the engine is certain of that.
+func (d *Decision) deny(e *engine.Engine, t *engine.Target, c tokens.Count, span int64, now account.Now) bool {
+	var v verdict.Verdict
+	if !e.Denies(&v, t, &state.Cost{Requests: 1, Count: c}, span, now) {
+		return false
+	}
+	d.explain(&v, nil)
+	return true
+}
+
 // depends reports whether the decision on a request depends on what its model has used.
 func (req *Request) depends(t *engine.Target) bool {
 	return !t.Account.Has(account.Unknown|account.Unlimited) && min(req.PromptTokens, req.OutputTokens) >= 0
 }
 
-// decideRLocked decides on a request by the judge, and charges nothing.
-func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) {
-	if rl.shared != nil {
-		if refusal := rl.shared.refusesRLocked(); refusal != nil {
-			*d = *refusal
-			d.Stats.count(t.Account, rl.span(), now)
-			d.Model = req.Model
-			return
-		}
-	}
+// judgeRLocked is decideRLocked by a look at each limit.
+func (rl *RateLimiter) judgeRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) {
 	var items [1]verdict.Item
 	var asked [1]engine.Request
 	var by engine.By
@@ -211,8 +213,6 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	var v verdict.Verdict
 	all := rl.engine.Explain(&v, items[:0], &by, asked[:], now)
 	d.explain(&v, all)
-	d.Stats.count(t.Account, rl.span(), now)
-	d.Model = req.Model
 }
 
 // terms are the settings of a process by which it asks. All but the last travel with each call.

@@ -65,7 +65,7 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	c := rl.engine.AdmitOne(&of, r, now)
 	if c != nil {
 		d.pass(r.Account)
-	} else {
+	} else if !d.deny(rl.engine, &r.Target, r.Tokens, rl.span(), rl.engine.Last()) {
 		clear(rl.charged[:])
 		c = d.admit(rl.engine, rl.charged[:0], &of, asked[:], now)
 	}

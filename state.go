@@ -108,7 +108,7 @@ func (rl *RateLimiter) nameRLocked(model string) string {
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions || state.IsMarked(model) {
 		return countedAs(&rl.naming, rl.engine, model)
 	}
-	return model // short enough to be inlined
+	return model
 }
 
 func countedAs(n *catalog.Names, e *engine.Engine, model string) string {

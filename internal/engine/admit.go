@@ -49,6 +49,16 @@ func (e *Engine) Passes(t *Target, c *state.Cost, span int64, now account.Now) b
 	return passes
 }
 
+// Denies reports whether requests of one model certainly do not pass, and says in v why, as Judge
+// does; if not, Judge can say. It changes nothing.
+func (e *Engine) Denies(v *verdict.Verdict, t *Target, c *state.Cost, span int64, now account.Now) bool {
+	a := t.Account
+	if len(e.withheld)|len(t.Pools)|a.Waiting != 0 || c.Input < 0 || c.Output < 0 || !a.Listed && e.places.areFullFor(a) {
+		return false
+	}
+	return v.Deny(a, c, span, now)
+}
+
 // Judge decides on requests that are to pass together, and behind those that wait. It changes
 // nothing. items is room for what is asked of each account, and returned filled; but a single
 // request that passes leaves it empty, which saves most of the time.

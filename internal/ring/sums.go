@@ -247,13 +247,20 @@ func (s *Sums) sum(i, j int) (total tokens.Count) {
 // most budget tokens of the given kind; -1 when the live counts do already. budget must not be
 // negative.
 func (s *Sums) LastOver(of tokens.Kind, budget int) int {
-	if s.total.Of(of) <= budget {
+	total := s.total.Of(of)
+	switch {
+	case total <= budget:
 		return -1
+	case total-budget <= budget && total < math.MaxInt: // a saturated total does not say how much must leave
+		return s.leave(newSeek(of, total-budget))
 	}
-	// From the newest count towards the oldest, and up where all nodes below the next one fit,
-	// until a node does not. The count lies below that. Dropped counts lie left of every live
-	// one, so they never make a node too large while the live ones exceed the budget.
-	seek := newSeek(of, budget)
+	return s.stay(newSeek(of, budget))
+}
+
+// stay looks for LastOver from the newest count towards the oldest, and up where all nodes below
+// the next one fit, until a node does not. The count lies below that. Dropped counts lie left of
+// every live one, so they never make a node too large while the live ones exceed the budget.
+func (s *Sums) stay(seek seek) int {
 	k, end, first := 0, s.Len(), s.head
 	for ; k < len(s.levels)-1; k++ {
 		from := max((first+end)&^(fan-1)-first, 0)
@@ -272,7 +279,32 @@ func (s *Sums) LastOver(of tokens.Kind, budget int) int {
 	return end - 1
 }
 
-// seek goes back over nodes as long as they fit a budget.
+// leave looks for LastOver from the oldest count towards the newest, where what must leave is known
+// and no more than what stays: a request that is denied mostly waits for the next few counts. It
+// goes up to a node above live counts alone, and down where that is enough, or there is none.
+func (s *Sums) leave(seek seek) int {
+	k, at := 0, s.head
+	for ; k < len(s.levels)-1; k++ {
+		first := s.first(k)
+		end := (at + fan - 1) &^ (fan - 1)
+		if end-first > s.levels[k].len() {
+			break
+		}
+		if at = first + seek.on(s.levels[k].live(), at-first, end-first); at < end {
+			break
+		}
+		at >>= fanBits
+	}
+	for ; ; k-- {
+		first := s.first(k)
+		if at = seek.on(s.levels[k].live(), at-first, s.levels[k].len()); k == 0 {
+			return at
+		}
+		at = (first + at) << fanBits
+	}
+}
+
+// seek goes over nodes as long as they fit a budget.
 type seek struct {
 	left          uint64 // of the budget; it holds the sum of any two ints
 	input, output uint64 // masks of the tokens that are counted
@@ -304,4 +336,21 @@ func (s *seek) back(nodes []tokens.Count, from, end int) int {
 	}
 	s.left = left
 	return from + i + 1
+}
+
+// on takes nodes from one on to those before end, as long as something is left. It returns the
+// place where it stopped, at the node that takes the rest or at end.
+func (s *seek) on(nodes []tokens.Count, from, end int) int {
+	nodes = nodes[from:end]
+	left, input, output := s.left, s.input, s.output
+	i := 0
+	for ; i < len(nodes); i++ {
+		n := uint64(nodes[i].Input)&input + uint64(nodes[i].Output)&output
+		if n >= left {
+			break
+		}
+		left -= n
+	}
+	s.left = left
+	return from + i
 }

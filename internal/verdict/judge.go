@@ -257,23 +257,28 @@ func (u *usage) fitsAfter(wait int64, of state.Dimension, budget int) bool {
 
 // usedFitsIn is fitsIn for the own usage.
 func (u *usage) usedFitsIn(of state.Dimension, budget int) int64 {
+	return ownFitsIn(u.Account, of, budget, u.ask.Span, u.now)
+}
+
+// ownFitsIn is how long it takes until at most budget of a dimension is used of an account.
+func ownFitsIn(a *account.Account, of state.Dimension, budget int, span int64, now account.Now) int64 {
 	var last int64
 	ok := false
 	switch of {
 	case state.RPD, state.TPD:
-		if _, _, day := u.DayUsed(u.now.Wall); u.used(of) > budget {
-			return day.End - u.now.Wall
+		if _, _, day := a.DayUsed(now.Wall); a.Used(of, span, now) > budget {
+			return day.End - now.Wall
 		}
 	case state.RPM:
-		last, ok = u.RequestOver(budget)
+		last, ok = a.RequestOver(budget)
 	default:
-		last, ok = u.TokensOver(state.Limits[of].Tokens, budget)
+		last, ok = a.TokensOver(state.Limits[of].Tokens, budget)
 	}
 	if !ok {
 		return 0
 	}
 	// A charge counts up to and including the age of the span.
-	return max(last+u.ask.Span+1-u.now.Instant, 0)
+	return max(last+span+1-now.Instant, 0)
 }
 
 // withheld is the reason of a denial by what is kept for processes.
