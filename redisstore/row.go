@@ -140,7 +140,8 @@ func decodePage(after store.Position, reply any, own []store.Entry) (news store.
 		return news, fmt.Errorf("%w: the last number is %v", errRow, values[2])
 	}
 	rows, _ := values[3].([]any)
-	if news.Entries, err = decodeRows(after, rows); err != nil {
+	room := make([]store.Entry, 0, min(max(last-after.Seq, 0), usualPage))
+	if news.Entries, err = decodeRows(room, after, rows); err != nil {
 		return store.News{}, err
 	}
 	news.Now, news.More = stampOf(us), len(rows) == pageRows
@@ -173,8 +174,12 @@ func parseTime(value any) (us int64, err error) {
 	return us, nil
 }
 
-// decodeRows returns the entries behind a place, which may be within the first row.
-func decodeRows(after store.Position, rows []any) (all []store.Entry, err error) {
+// usualPage is how many entries a page seldom exceeds.
+const usualPage = 1 << 13
+
+// decodeRows appends to all, which is empty, the entries behind a place, which may be within the
+// first row.
+func decodeRows(all []store.Entry, after store.Position, rows []any) (_ []store.Entry, err error) {
 	for _, r := range rows {
 		row, _ := r.([]any)
 		if len(row) != 2 {

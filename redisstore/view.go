@@ -42,7 +42,7 @@ func (l *Log) view(ctx context.Context) (view store.View, err error) {
 		if err != nil {
 			return view, err
 		}
-		entries, err := decodeRows(at, rows)
+		entries, err := decodeRows(nil, at, rows)
 		if err != nil {
 			return view, err
 		}

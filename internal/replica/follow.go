@@ -32,7 +32,7 @@ func (r *Replica) follow() {
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)
 		r.moved = cancel
-		if len(r.asks.of) > 0 && gather > 0 && time.Since(r.life.currentAt) < round && r.life.failures == 0 {
+		if r.isSending() && gather > 0 && time.Since(r.life.currentAt) < min(r.timeout/2, r.traits.Contact/3) && r.life.failures == 0 {
 			r.mu.Unlock()
 			sleep(ctx, min(gather, round/2))
 			cancel()
@@ -50,6 +50,12 @@ func (r *Replica) follow() {
 			r.pause(probe)
 		}
 	}
+}
+
+// isSending reports whether appends bring the news: something is asked, or many callers are between
+// two batches. A read would bring the same news once more, and most where they are late already.
+func (r *Replica) isSending() bool {
+	return len(r.asks.of) > 0 || len(r.turn) > 0 && r.pace.own > 0
 }
 
 // idles returns how long news may be held back: nobody waits for them but those who look, and a

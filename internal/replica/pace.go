@@ -72,7 +72,7 @@ func (p *pace) sent(n int) time.Duration {
 			sum, peers = sum+is.each, peers+1
 		}
 	}
-	if sum < 0.9*p.own*peers {
+	if sum < 0.97*p.own*peers {
 		p.rest = min(p.rest+p.rest/4+leastRest, mostRest)
 	} else if p.rest /= 2; p.rest < leastRest {
 		p.rest = 0

@@ -18,6 +18,7 @@ func TestPace(t *testing.T) {
 		{"alone", own, nil, 1, false},
 		{"all alike", own, []int{own, own, own}, 1, false},
 		{"others get on faster", own / 4, []int{own, own, own}, 1, false},
+		{"others get on a little less", own, []int{own * 19 / 20, own * 19 / 20}, 1, true},
 		{"others get on half as fast", own, []int{own, own, own}, 2, true},
 		{"others get on a quarter as fast", own, []int{own, own, own}, 4, true},
 		{"one of them does", own, []int{own}, 4, true},
