@@ -183,6 +183,7 @@ var importRules = map[string][]string{
 	"internal/test/lives": {
 		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/engine", modulePath + "/internal/fleet", modulePath + "/internal/store", modulePath + "/internal/store/memlog",
+		modulePath + "/internal/store/storetest",
 	},
 	"internal/test/persist": {
 		modulePath, modulePath + "/money", "gopkg.in/yaml.v3", "golang.org/x/sys/...",

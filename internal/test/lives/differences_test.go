@@ -123,5 +123,5 @@ func (l *life) hides(e *ratelimit.Event) bool {
 
 // has reports whether a limiter is of a kind; all are of the empty one.
 func (l *life) has(kind string) bool {
-	return kind == "" || slices.ContainsFunc(l.houses, func(h *house) bool { return h.kind == kind })
+	return kind == "" || slices.ContainsFunc(l.houses, func(h *house) bool { return h.kind == kind || kind == three && h.kind == redis })
 }

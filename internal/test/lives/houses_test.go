@@ -3,6 +3,7 @@ package lives
 import (
 	"context"
 	"errors"
+	"net"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/store/storetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
@@ -19,6 +21,7 @@ const (
 	file    = "file"    // over a database that processes share
 	inLog   = "log"     // over a log of a store, which is in memory
 	three   = "three"   // of a log, which take turns, and are as one together
+	redis   = "redis"   // three of a log of Redis, see the flag -redis
 )
 
 // All of them begin with one seed of what is random in searches, so they find the same limits.
@@ -27,11 +30,21 @@ func init() { engine.DrawSeed = func() uint64 { return 1 } }
 // shares says whether there are shared limiters.
 const shares = true
 
+// remote is the connection to who serves the log of Redis.
+var remote = sync.OnceValue(func() *storetest.Remote {
+	conn, err := net.Dial("tcp", *redisAt)
+	if err != nil {
+		panic(err)
+	}
+	return storetest.NewRemote(conn)
+})
+
 // house is a limiter of one kind, and what it has told.
 type house struct {
 	kind   string
 	folder string
 	fake   *fakestore.Fake
+	mirror *storetest.Mirror // of fake, to Redis
 	all    []*ratelimit.RateLimiter
 	rl     *ratelimit.RateLimiter // whose turn it is
 
@@ -42,6 +55,9 @@ type house struct {
 func newHouse(kind, folder string, cfg ratelimit.Config) (*house, error) {
 	h := &house{kind: kind, folder: folder, fake: fakestore.New()}
 	h.fake.Contact, h.fake.Steady = 24*time.Hour, true
+	if kind == redis {
+		h.mirror = storetest.NewMirror(h.fake, remote())
+	}
 	return h, h.open(cfg)
 }
 
@@ -59,6 +75,8 @@ func (h *house) open(cfg ratelimit.Config) error {
 		cfg.Store = h.fake
 	case three:
 		cfg.Store, n = h.fake, 3
+	case redis:
+		cfg.Store, n = h.mirror, 3
 	}
 	h.all = nil
 	for range n {

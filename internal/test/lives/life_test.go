@@ -229,6 +229,11 @@ func (l *life) act() {
 		l.settleMany()
 	}
 	synctest.Wait() // for what is told in the background
+	for _, h := range l.houses {
+		if h.mirror != nil && h.mirror.Err() != nil {
+			l.fail("%s: %v", h.kind, h.mirror.Err())
+		}
+	}
 	l.settled()
 }
 

@@ -4,7 +4,8 @@
 //
 //	go test ./internal/test/lives -run TestLives -seed 17
 //
-// repeats one life. RATELIMIT_LONG=1 makes a million steps on each kind of limiter.
+// repeats one life. RATELIMIT_LONG=1 makes a million steps on each kind of limiter. TestLives of
+// redisstore runs those over Redis.
 package lives
 
 import (
@@ -23,6 +24,7 @@ import (
 var (
 	oneSeed   = flag.Int64("seed", -1, "the seed of the only life of each kind; less than 0 for the usual ones")
 	firstSeed = flag.Uint64("from", 0, "the first of the seeds")
+	redisAt   = flag.String("redis", "", "where TestLives of redisstore serves the log of Redis")
 )
 
 // stepsOfLife is how long a life is: the state of a longer one is no richer.
@@ -38,6 +40,7 @@ func TestLives(t *testing.T) {
 		{[]string{private, inLog}, 1000, 1_000_000},
 		{[]string{private, file}, 1000, 1_000_000},
 		{[]string{private, three}, 1000, 1_000_000},
+		{[]string{private, redis}, 1000, 1_000_000},
 	} {
 		t.Run(strings.Join(tt.kinds, " and "), func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +69,7 @@ func TestLives(t *testing.T) {
 					break
 				}
 			}
-			t.Log(summary(met))
+			t.Logf("%d lives as of seed %d %s", lives, *firstSeed, summary(met))
 		})
 	}
 }
@@ -79,6 +82,12 @@ func needKinds(t *testing.T, kinds ...string) {
 	}
 	if !sqlitestate.Enabled && slices.Contains(kinds, file) {
 		t.Skip("built without SQLite")
+	}
+	if slices.Contains(kinds, redis) {
+		if *redisAt == "" {
+			t.Skip("TestLives of redisstore runs it")
+		}
+		remote() // outside of the bubbles
 	}
 }
 
