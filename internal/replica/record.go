@@ -203,6 +203,18 @@ func (j *journal) missing(heard func(process int64) int64, instant, cut int64) (
 	return commands
 }
 
+// homes returns the numbers with which a process was on its way home.
+func (j *journal) homes(process int64) (numbers []int64) {
+	for i := range j.pages {
+		j.pages[i].entries(func(p, n, _ int64, _ bool, command []byte) {
+			if p == process && len(command) == 0 {
+				numbers = append(numbers, n)
+			}
+		})
+	}
+	return numbers
+}
+
 // hasHeard reports whether a log has heard a command of a process of which it has heard so many. It
 // may not have heard what was sent before a way home, if it has heard of that.
 func hasHeard(n, heard int64, homes []int64) bool {
