@@ -201,7 +201,7 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 			}
 			return 0
 		}
-		for _, c := range r.life.journal.missing(heard, instant, lost-span) {
+		for _, c := range r.life.journal.missing(heard, r.life.began, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {
 				r.put(fleet.Verb{Command: c})
 			}
