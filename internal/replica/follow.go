@@ -321,7 +321,7 @@ func (r *Replica) answerOwn(is *result) {
 			return // answered as its waiter ended
 		}
 	}
-	if is.Outcome.Ignored && r.found(a) {
+	if is.Outcome.Ignored && (r.found(a) || r.endsUntold(a)) {
 		return
 	}
 	r.own(is.Outcome.Calls)

@@ -104,8 +104,14 @@ func (r *Replica) landed(me *fleet.Member) {
 	if me == nil || r.life.homeFrom != 0 && me.N >= r.life.homeFrom {
 		return
 	}
+	homes := slices.Concat(r.life.journal.homes(r.process), r.journal.homes(r.process))
+	heard := func(n int64) bool { return hasHeard(n, me.N, homes) }
 	for _, a := range r.asks.open() {
 		verb, is := a.command.(fleet.Verb)
+		if told, is := verb.Command.(engine.Charged); is && a.fact == nil && told.ID.Process == r.process && !told.Open && heard(told.ID.N) {
+			r.settle(a, answer{}) // what was recorded was heard as such
+			continue
+		}
 		if !is || !a.sent || a.n > me.N {
 			continue
 		}
@@ -119,7 +125,7 @@ func (r *Replica) landed(me *fleet.Member) {
 	if r.alone == nil {
 		return
 	}
-	r.alone.charges = slices.DeleteFunc(r.alone.charges, func(c *charge) bool { return c.sent && c.fact.ID.N <= me.N })
+	r.alone.charges = slices.DeleteFunc(r.alone.charges, func(c *charge) bool { return c.sent && heard(c.fact.ID.N) })
 }
 
 // resumes reports whether a command is asked again that may be in the log: what that has brought
@@ -180,7 +186,7 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	if r.alone != nil {
 		charges := slices.SortedFunc(slices.Values(r.alone.charges), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
 		for _, c := range charges {
-			known[c.fact.ID], c.sent = true, false
+			known[c.fact.ID] = true
 			r.put(fleet.Verb{Command: c.tell(instant)}).fact = c.record
 		}
 	}
@@ -195,7 +201,7 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 			}
 			return 0
 		}
-		for _, c := range r.life.journal.missing(heard, instant, lost-span) {
+		for _, c := range r.life.journal.missing(heard, r.life.began, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {
 				r.put(fleet.Verb{Command: c})
 			}

@@ -157,8 +157,9 @@ func (j *journal) forget(instant, window int64) {
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
 // facts. Of a call that it has heard of it is told no more than the end, which it ignores if it has
-// heard that under another number. heard is the greatest number that it has heard of a process.
-func (j *journal) missing(heard func(process int64) int64, instant, cut int64) (commands []engine.Command) {
+// heard that under another number. heard is the greatest number that it has heard of a process, began
+// the one with which it began.
+func (j *journal) missing(heard func(process int64) int64, began map[int64]int64, instant, cut int64) (commands []engine.Command) {
 	type fact struct {
 		engine.Charged
 		ends bool
@@ -194,13 +195,26 @@ func (j *journal) missing(heard func(process int64) int64, instant, cut int64) (
 	}
 	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })
 	for _, c := range facts {
-		if c.ends && known[c.ID] || !c.Open && hasHeard(c.ID.N, heard(c.ID.Process), homes[c.ID.Process]) {
+		of := c.ID.Process
+		if c.ends && known[c.ID] || !c.Open && (hasHeard(c.ID.N, heard(of), homes[of]) || hasHeard(c.ID.N, began[of], homes[of])) {
 			commands = append(commands, engine.Settle{ID: c.ID, How: c.How, Used: c.Used, Cost: c.Cost})
 		} else {
 			commands = append(commands, c.Charged)
 		}
 	}
 	return commands
+}
+
+// homes returns the numbers with which a process was on its way home.
+func (j *journal) homes(process int64) (numbers []int64) {
+	for i := range j.pages {
+		j.pages[i].entries(func(p, n, _ int64, _ bool, command []byte) {
+			if p == process && len(command) == 0 {
+				numbers = append(numbers, n)
+			}
+		})
+	}
+	return numbers
 }
 
 // hasHeard reports whether a log has heard a command of a process of which it has heard so many. It

@@ -22,7 +22,7 @@ func TestJournalOfLogsLost(t *testing.T) {
 	second.precede(&first)
 	note(&second, 4, engine.RemoveQuota{Counted: "n"})
 	var told []string
-	for _, c := range second.missing(func(int64) int64 { return 1 }, 100, 0) {
+	for _, c := range second.missing(func(int64) int64 { return 1 }, nil, 100, 0) {
 		told = append(told, fmt.Sprintf("%T", c))
 	}
 	if got, want := fmt.Sprint(told), "[engine.RemoveQuota engine.Charged]"; got != want || len(first.pages) != 0 {
@@ -40,7 +40,7 @@ func TestJournalTellsEnds(t *testing.T) {
 		j.end(c.Append(j.begin(1, n+10, 100, true)))
 	}
 	var told []string
-	for _, c := range j.missing(func(int64) int64 { return 0 }, 100, 0) {
+	for _, c := range j.missing(func(int64) int64 { return 0 }, nil, 100, 0) {
 		told = append(told, fmt.Sprintf("%T", c))
 	}
 	if got, want := fmt.Sprint(told), "[engine.Settle engine.Charged engine.Charged]"; got != want {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
@@ -202,6 +203,23 @@ func (r *Replica) resendOvertaken(heard int64) {
 		r.number(a)
 		poke(r.wake)
 	}
+}
+
+// endsUntold reports whether an ask ends a call whose fact is under way: it was lost, and is sent
+// again, and behind it so is the end.
+func (r *Replica) endsUntold(a *ask) bool {
+	verb, _ := a.command.(fleet.Verb)
+	end, is := verb.Command.(engine.Settle)
+	if !is {
+		return false
+	}
+	for _, other := range r.asks.of {
+		verb, _ := other.command.(fleet.Verb)
+		if told, is := verb.Command.(engine.Charged); is && told.ID == end.ID {
+			return true
+		}
+	}
+	return false
 }
 
 // fail notes that a call of the log that was sent at a time had no answer. Without contact for as
