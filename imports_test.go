@@ -183,8 +183,9 @@ var importRules = map[string][]string{
 	"internal/test/lives": {
 		modulePath, modulePath + "/money", modulePath + "/internal/test/fakestore", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/engine", modulePath + "/internal/fleet", modulePath + "/internal/store", modulePath + "/internal/store/memlog",
-		modulePath + "/internal/store/storetest",
+		modulePath + "/internal/test/mirrorlog",
 	},
+	"internal/test/mirrorlog": {modulePath + "/internal/store"},
 	"internal/test/persist": {
 		modulePath, modulePath + "/money", "gopkg.in/yaml.v3", "golang.org/x/sys/...",
 	},

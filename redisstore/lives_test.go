@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
-	"dappco.re/go/core/go-ratelimit/internal/store/storetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/mirrorlog"
 	"dappco.re/go/core/go-ratelimit/redisstore"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
@@ -35,7 +35,7 @@ func TestLives(t *testing.T) {
 		defer close(served)
 		if conn, err := listener.Accept(); err == nil {
 			defer conn.Close()
-			storetest.Serve(conn, empty) // until the process ends
+			mirrorlog.Serve(conn, empty) // until the process ends
 		}
 	}()
 	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=0", "-v", "-run=^TestLives$/redis",

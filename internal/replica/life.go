@@ -222,8 +222,8 @@ func (r *Replica) act(now time.Time) (next time.Time) {
 	return next
 }
 
-// catchUp sets the clock of a newcomer that was told the time by an entry, and hears the news later.
-// The store's clock says how much later: at most as long as it has waited, or else that has jumped.
+// catchUp sets the clock of a newcomer that hears late which time an entry has told it. The store's
+// clock says how late: at most as long as it has waited, or else that clock has jumped.
 func (r *Replica) catchUp(now account.Now) {
 	if late := now.Instant - r.state.Now().Instant; 0 < late && late <= int64(time.Since(r.life.joinsAt)) {
 		r.clock.set(now)

@@ -157,8 +157,8 @@ func (j *journal) forget(instant, window int64) {
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
 // facts. Of a call that it has heard of it is told no more than the end, which it ignores if it has
-// heard that under another number. heard is the greatest number that it has heard of a process, began
-// the one with which it began.
+// heard that under another number. heard is the greatest number that it has heard of a process,
+// began the one with which it began.
 func (j *journal) missing(heard func(process int64) int64, began map[int64]int64, instant, cut int64) (commands []engine.Command) {
 	type fact struct {
 		engine.Charged

@@ -11,8 +11,8 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/store/storetest"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
+	"dappco.re/go/core/go-ratelimit/internal/test/mirrorlog"
 )
 
 // The kinds of limiters. All of them do the same at the same moments, and say the same.
@@ -31,12 +31,12 @@ func init() { engine.DrawSeed = func() uint64 { return 1 } }
 const shares = true
 
 // remote is the connection to who serves the log of Redis.
-var remote = sync.OnceValue(func() *storetest.Remote {
+var remote = sync.OnceValue(func() *mirrorlog.Remote {
 	conn, err := net.Dial("tcp", *redisAt)
 	if err != nil {
 		panic(err)
 	}
-	return storetest.NewRemote(conn)
+	return mirrorlog.NewRemote(conn)
 })
 
 // house is a limiter of one kind, and what it has told.
@@ -44,7 +44,7 @@ type house struct {
 	kind   string
 	folder string
 	fake   *fakestore.Fake
-	mirror *storetest.Mirror // of fake, to Redis
+	mirror *mirrorlog.Mirror // of fake, to Redis
 	all    []*ratelimit.RateLimiter
 	rl     *ratelimit.RateLimiter // whose turn it is
 
@@ -56,7 +56,7 @@ func newHouse(kind, folder string, cfg ratelimit.Config) (*house, error) {
 	h := &house{kind: kind, folder: folder, fake: fakestore.New()}
 	h.fake.Contact, h.fake.Steady = 24*time.Hour, true
 	if kind == redis {
-		h.mirror = storetest.NewMirror(h.fake, remote())
+		h.mirror = mirrorlog.NewMirror(h.fake, remote())
 	}
 	return h, h.open(cfg)
 }

@@ -1,4 +1,6 @@
-package storetest
+// Package mirrorlog has a log in memory and one elsewhere live the same life, and compares them.
+// Only tests import it.
+package mirrorlog
 
 import (
 	"bytes"
