@@ -8,7 +8,7 @@
 //
 //	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
 //		"claude-sonnet-4": {MaxRPM: 500, MaxTPM: 30_000},
-//		"*":               {MaxRPM: 60}, // a model that no quota names is not limited at all
+//		"*":               {MaxRPM: 60}, // without "*", other models are not limited at all
 //	}})
 //	…
 //	reservation, err := rl.Acquire(ctx, "claude-sonnet-4", 1500, 800) // prompt and output tokens

@@ -10,16 +10,16 @@
 // headers and refusals steer the limiter: see [ratelimit.RateLimiter.Observe] and
 // [ratelimit.RateLimiter.Cooldown].
 //
-// A refusal pauses its model: as long as the provider says, two minutes at most, or else for one
-// second, then two, up to a minute until a call succeeds. For a daily quota, pauses last until the
-// day ends.
+// A provider's refusal pauses its model: as long as the provider says, two minutes at most, or else
+// one second, then two, up to a minute until a call succeeds. For a daily quota, pauses last until
+// the day ends.
 //
 // Where a provider does not say what it allows, the limiter can find it: see
-// [ratelimit.ModelQuota.AdaptiveFloorRPM]. A refusal by the quota of the caller then lowers the
+// [ratelimit.ModelQuota.AdaptiveFloorRPM]. A 429 for the caller's quota then lowers the
 // rate. Overload lowers the calls in flight. So do the third and each further failure in a row, and
 // a call whose time ran out, if the provider held it at least as long as our line did and longer
-// than its slowest answers. The lowered limit takes the place of the pause, unless the provider
-// says how long to wait, or is overloaded for ten seconds without an answer.
+// than the provider's slowest answers. The lowered limit takes the place of the pause, unless the
+// provider says how long to wait, or is overloaded for ten seconds without an answer.
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
 // completions, responses, completions and embeddings, at OpenAI, Azure and all servers that speak
@@ -28,7 +28,7 @@
 // their streams; Cohere's chat, embed and rerank; Mistral's agents, conversations and fim; Ollama's
 // chat, generate and embed. OpenAI's images, audio, videos and moderations count as requests, with
 // the tokens that their answers report. An [Adapter] adds another API. All other requests pass
-// through unchanged. If one is a call to a model that nothing counts, the limiter's Config.Events
+// through unchanged. If one is a model call that nothing counts, the limiter's Config.Events
 // and Config.OnError get an *[UncountedError]; ratelimit.UnknownDeny then stops it. PATHS.md lists
 // the paths that are known.
 //
