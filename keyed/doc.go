@@ -38,10 +38,10 @@
 //
 // Use limit.SlidingLog where a window must hold exactly the limit.
 //
-// Several processes with an Origin know of each other what its last reply told. A process asks again
-// before admitting if it has since charged over a sixteenth of what that reply left, unless the
-// reply is younger than three round trips. So a cell may exceed Limit by what the others charge in
-// three round trips, plus, for each other process, a sixteenth of what was left to it. Simulated in
+// Several processes with an Origin know of each other what its last reply told. A process asks
+// again before admitting if it has since charged over a sixteenth of what that reply left, unless
+// the reply is younger than three round trips. So a cell may exceed Limit by what the others charge
+// in three round trips, plus, for each other process, a sixteenth of what was left. Simulated in
 // virtual time, for 3, 5 and 9 processes, a round trip of 50 ms and a load of 0.9 to 2 × Limit that
 // comes evenly to all, the worst of ten seeds is:
 //
