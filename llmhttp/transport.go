@@ -18,7 +18,7 @@
 // [ratelimit.ModelQuota.AdaptiveFloorRPM]. A 429 for the caller's quota then lowers the
 // rate. Overload lowers the calls in flight. So do the third and each further failure in a row, and
 // a call whose time ran out, if the provider held it at least as long as our line did and longer
-// than the provider's slowest answers. The lowered limit takes the place of the pause, unless the
+// than the model's slowest answers. The lowered limit takes the place of the pause, unless the
 // provider says how long to wait, or is overloaded for ten seconds without an answer.
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
