@@ -47,8 +47,8 @@
 // is closest to exhaustion first; a refusal lists only the limits that refuse. A policy is called
 // by its Namespace, and if several share one, by Namespace and window, as "tokens-86400". q is
 // the limit, w its window in seconds, rounded up, and r what remains. t is the seconds, rounded
-// up, until the counter is empty, or a window if that depends on what is on hold; in a refusal,
-// until the request would fit. Retry-After is the largest t. A limit in Options.Settle counts in
+// up, until the counter is empty (with units on hold: a window), or in a refusal until the request
+// would fit. Retry-After is the largest t. A limit in Options.Settle counts in
 // units of its Namespace (qu), all others in requests; Options.InFlight is the policy "in-flight"
 // in concurrent requests. The key is never sent.
 //

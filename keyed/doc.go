@@ -38,9 +38,9 @@
 //
 // Use limit.SlidingLog where a window must hold exactly the limit.
 //
-// Several processes with an Origin know of each other what its last reply told. A process asks
-// again before admitting if it has since charged over a sixteenth of what that reply left, unless
-// the reply is younger than three round trips. So a cell may exceed Limit by what the others charge
+// Several processes with an Origin know of each other what its last reply told. A process that has
+// since charged over a sixteenth of what that reply left asks again before admitting, unless the
+// reply is younger than three round trips. So a cell may exceed Limit by what the others charge
 // in three round trips, plus, for each other process, a seventeenth of what its reply left, which
 // is a sixteenth of the rest. Simulated in virtual time, for 3, 5 and 9 processes, a round trip of
 // 50 ms and a load of 0.9 to 2 × Limit that comes evenly to all, the worst of ten seeds is:
