@@ -60,9 +60,9 @@ var sections = []section{
 	{"Under an SDK", []run{{"internal/bench", "Transport", "150x", false}}},
 	{"Watching", []run{
 		{"internal/bench", "Events", "150x", false},
-		{"promratelimit", ".", "100x", false},
-		{"otelratelimit", ".", "100x", false},
-		{".", "LogEvents", "100x", false},
+		{"promratelimit", ".", "0.5s", false},
+		{"otelratelimit", ".", "0.5s", false},
+		{".", "LogEvents", "0.5s", false},
 		{"debugpage", ".", "20x", false},
 	}},
 }
