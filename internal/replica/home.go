@@ -2,6 +2,7 @@ package replica
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -53,7 +54,7 @@ func (r *Replica) comeHome(me *fleet.Member) {
 	r.life.homeN = r.asks.last
 	r.isAlone.Store(false)
 	r.err = nil
-	r.status, r.life.lostAt, r.life.answered = here, 0, 0
+	r.status, r.life.lostAt, r.life.began, r.life.answered = here, 0, nil, 0
 	r.resume(waiting, told)
 	r.cancelStrays()
 	r.atHome()
@@ -104,8 +105,10 @@ func (r *Replica) landed(me *fleet.Member) {
 	if me == nil || r.life.homeFrom != 0 && me.N >= r.life.homeFrom {
 		return
 	}
-	homes := slices.Concat(r.life.journal.homes(r.process), r.journal.homes(r.process))
-	heard := func(n int64) bool { return hasHeard(n, me.N, homes) }
+	homes := sync.OnceValue(func() []int64 { // of large journals, and mostly nobody asks
+		return slices.Concat(r.life.journal.homes(r.process), r.journal.homes(r.process))
+	})
+	heard := func(n int64) bool { return n <= me.N && hasHeard(n, me.N, homes()) }
 	for _, a := range r.asks.open() {
 		verb, is := a.command.(fleet.Verb)
 		if told, is := verb.Command.(engine.Charged); is && a.fact == nil && told.ID.Process == r.process && !told.Open && heard(told.ID.N) {
