@@ -152,6 +152,65 @@ func TestEntriesCountOnce(t *testing.T) {
 	}
 }
 
+// A number that was skipped was not heard, for whoever loads an image, too.
+func TestHeard(t *testing.T) {
+	l := newLog(t)
+	said := func(n int64, c fleet.Command) {
+		l.n[1] = n - 1
+		l.say(1, c)
+	}
+	said(3, fleet.Join{Lease: lease, Rules: fleet.Rules})
+	for _, n := range []int64{4, 6, 5, 10, 9, 10} { // what comes late is not heard any more
+		said(n, fleet.Alive{})
+	}
+	check := func(s *fleet.State, all bool) {
+		t.Helper()
+		for n, want := range []bool{false, false, false, true, true, false, true, false, false, false, true, false} {
+			if want = want || !all && n <= 10; n > 0 && s.Member(1).Heard(int64(n)) != want {
+				t.Errorf("number %d: heard %v, want %v", n, !want, want)
+			}
+		}
+	}
+	check(l.state, true)
+	check(l.again(), true)
+	if l.state.Member(2).Heard(1) {
+		t.Error("a command of an unknown process was heard")
+	}
+	l.say(2, fleet.Join{Lease: lease, Rules: fleet.Rules - 1}) // who cannot read what was skipped
+	check(l.state, true)
+	check(l.again(), false)
+}
+
+// What was skipped long ago is forgotten.
+func TestHeardIsBounded(t *testing.T) {
+	const runs = 1000
+	l := newLog(t)
+	l.say(1, fleet.Join{Lease: lease, Rules: fleet.Rules})
+	for i := range int64(runs) {
+		l.entry(store.Entry{Process: 1, N: 3 + 2*i, Command: fleet.Alive{}.Append(nil)})
+	}
+	if size := len(l.state.AppendImage(nil)); size > 400 {
+		t.Errorf("the image has %d bytes", size)
+	}
+	if m := l.again().Member(1); !m.Heard(2) || m.Heard(2*runs) || m.N != 2*runs+1 {
+		t.Errorf("number 2: heard %v, want true; number %d: heard %v, want false", m.Heard(2), 2*runs, m.Heard(2*runs))
+	}
+}
+
+// again returns the state of the image.
+func (l *log) again() *fleet.State {
+	l.Helper()
+	image := l.state.AppendImage(nil)
+	s, err := fleet.Read(image, nil)
+	if err != nil {
+		l.Fatal(err)
+	}
+	if !bytes.Equal(s.AppendImage(nil), image) {
+		l.Error("the image of the loaded state is another one")
+	}
+	return s
+}
+
 // A number is kept for a lease and a window after its process has left.
 func TestNumbersOutliveTheirProcess(t *testing.T) {
 	for _, tt := range []struct {
@@ -403,14 +462,7 @@ func TestReplay(t *testing.T) {
 		var loaded *fleet.State
 		for i := range 400 {
 			if i == 100 {
-				image := l.state.AppendImage(nil)
-				var err error
-				if loaded, err = fleet.Read(image, nil); err != nil {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-				if !bytes.Equal(loaded.AppendImage(nil), image) {
-					t.Fatalf("seed %d: the image of the loaded state is another one", seed)
-				}
+				loaded = l.again()
 			}
 			l.live(r)
 			if loaded == nil {
@@ -452,12 +504,19 @@ func FuzzRead(f *testing.F) {
 	l.admit(1)
 	l.say(2, fleet.Outage{})
 	f.Add(l.state.AppendImage(nil))
+	for p := range int64(3) {
+		l.n[p+1] += p
+		l.say(p+1, fleet.Join{Lease: lease, Rules: fleet.Rules})
+	}
+	f.Add(l.state.AppendImage(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := fleet.Read(data, nil)
 		if err != nil {
 			return
 		}
 		s.Apply(&store.Entry{At: store.Position{Seq: 1}, Process: 1, N: 1 << 40, Stamp: store.Stamp{Wall: start}, Command: fleet.Outage{}.Append(nil)})
-		s.AppendImage(nil)
+		if _, err := fleet.Read(s.AppendImage(nil), nil); err != nil {
+			t.Error(err)
+		}
 	})
 }

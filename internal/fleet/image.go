@@ -10,22 +10,43 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-// imageVersion is the first number of an image. Another one is another form.
-const imageVersion = 1
+// The first number of an image says its form: without the numbers that were skipped, which every
+// version reads, or with them.
+const (
+	plainForm   = 1
+	skippedForm = 2
+)
 
 // AppendImage appends the whole state as bytes, from which Read makes the same one. The same state
 // has the same bytes.
 func (s *State) AppendImage(to []byte) []byte {
-	head := wire.AppendUint(nil, imageVersion)
+	form := s.form()
+	head := wire.AppendUint(nil, form)
 	head = wire.AppendInt(wire.AppendInt(head, s.clock.last.Instant), s.clock.last.Wall)
 	head = wire.AppendInt(wire.AppendInt(head, s.clock.shift), s.check)
 	head = wire.AppendUint(wire.AppendUint(head, uint64(s.digest)), uint64(s.members.order))
 	head = wire.AppendUint(head, uint64(len(s.members.all)))
 	for _, m := range s.members.all {
-		head = m.append(head)
+		if head = m.append(head); form == skippedForm {
+			head = m.appendSkipped(head)
+		}
 	}
 	to = append(wire.AppendUint(to, uint64(len(head))), head...)
 	return s.Engine.AppendImage(to)
+}
+
+// form returns the form of an image, which all processes of late can read.
+func (s *State) form() uint64 {
+	is := uint64(plainForm)
+	for _, m := range s.members.all {
+		switch {
+		case m.Rules < skips:
+			return plainForm
+		case len(m.skipped) > 0:
+			is = skippedForm
+		}
+	}
+	return is
 }
 
 func (m *Member) append(to []byte) []byte {
@@ -37,9 +58,32 @@ func (m *Member) append(to []byte) []byte {
 	return wire.AppendBool(wire.AppendBool(to, m.Left), m.asleep)
 }
 
+// appendSkipped appends how far each run is from the one before it, and how long it is.
+func (m *Member) appendSkipped(to []byte) []byte {
+	to = wire.AppendUint(to, uint64(len(m.skipped)))
+	at := int64(0)
+	for _, r := range m.skipped {
+		to = wire.AppendUint(wire.AppendUint(to, uint64(r.first-at-1)), uint64(r.last-r.first))
+		at = r.last
+	}
+	return to
+}
+
+func (m *Member) readSkipped(r *wire.Reader) {
+	at := int64(0)
+	for range r.Count(mostSkipped, 2) {
+		first := at + 1 + int64(r.UpTo(uint64(max(m.N-at-2, 0))))
+		at = first + int64(r.UpTo(uint64(max(m.N-first-1, 0))))
+		if m.skipped = append(m.skipped, run{first, at}); at >= m.N {
+			r.Fail("last number that was skipped")
+			return
+		}
+	}
+}
+
 func readMember(r *wire.Reader) *Member {
 	return &Member{
-		Process: r.Int(), N: r.Int(), Order: r.Int(), HeardAt: r.Within(0, math.MaxInt64), Lease: r.Within(0, int64(LongestLease)),
+		Process: r.Int(), N: r.Within(0, math.MaxInt64), Order: r.Int(), HeardAt: r.Within(0, math.MaxInt64), Lease: r.Within(0, int64(LongestLease)),
 		MaxModels: r.Small(0, math.MaxInt), Rules: r.Small(0, math.MaxInt32),
 		Owes: r.Within(0, math.MaxInt64), Shares: r.Small(0, math.MaxInt), Until: r.Int(),
 		Left: r.Bool(), asleep: r.Bool(),
@@ -71,8 +115,9 @@ func Read(image []byte, observer engine.Observer) (*State, error) {
 }
 
 func (s *State) read(r *wire.Reader) error {
-	if v := r.Uint(); r.Err() == nil && v != imageVersion {
-		return fmt.Errorf("version %d, want %d", v, imageVersion)
+	form := r.Uint()
+	if r.Err() == nil && form != plainForm && form != skippedForm {
+		return fmt.Errorf("version %d, want %d or %d", form, plainForm, skippedForm)
 	}
 	s.clock.last = account.Now{Instant: r.Within(0, math.MaxInt64), Wall: r.Within(0, math.MaxInt64)}
 	s.clock.shift, s.check = r.Int(), r.Int()
@@ -80,6 +125,9 @@ func (s *State) read(r *wire.Reader) error {
 	const leastMember = 12
 	for range r.Count(math.MaxInt, leastMember) {
 		m := readMember(r)
+		if form == skippedForm {
+			m.readSkipped(r)
+		}
 		if s.members.of[m.Process] != nil {
 			r.Fail("member that is there twice")
 		}

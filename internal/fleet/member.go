@@ -17,13 +17,20 @@ const (
 	// does raises Rules, and keeps the old behaviour while State.Rules is lower. Otherwise
 	// processes of two versions would come to two states. The old behaviour may go one release
 	// later.
-	Rules = 1
+	Rules = 2
+
+	// skips is the rules number of those who read which numbers were skipped.
+	skips = 2
 
 	// Silence is how long a member may say nothing before it is none.
 	Silence = int64(25 * time.Minute)
 
 	// pause is how often the members are looked at, by the clock of the log.
 	pause = int64(time.Second / 2)
+
+	// mostSkipped is how many runs of numbers that were not heard are known of a process. Of the
+	// oldest it is forgotten.
+	mostSkipped = 64
 )
 
 // Member is a process that shares the quota, or has done so.
@@ -42,7 +49,26 @@ type Member struct {
 	Shares int   // of how many its share is that is withheld,
 	Until  int64 // and until which instant
 
-	asleep bool // its waiters are passed over
+	skipped []run // numbers below N that were not heard, in their order
+	asleep  bool  // its waiters are passed over
+}
+
+// run is a row of numbers.
+type run struct{ first, last int64 }
+
+// Heard reports whether the log has heard a command of the process under a number. It has not heard
+// what was lost before a later one arrived, and what the process never sent.
+func (m *Member) Heard(n int64) bool {
+	return m != nil && n <= m.N && !slices.ContainsFunc(m.skipped, func(r run) bool { return r.first <= n && n <= r.last })
+}
+
+// hear notes that the process has spoken under a number above N.
+func (m *Member) hear(n int64) {
+	if n > m.N+1 {
+		m.skipped = append(m.skipped, run{m.N + 1, n - 1})
+		m.skipped = slices.Delete(m.skipped, 0, max(len(m.skipped)-mostSkipped, 0))
+	}
+	m.N = n
 }
 
 // members are all processes by the order in which they joined.

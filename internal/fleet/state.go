@@ -87,7 +87,8 @@ func (s *State) ApplyCommand(e *store.Entry, c Command) Result {
 	if joins {
 		m = s.join(e.Process, join, now)
 	}
-	m.N, m.HeardAt = e.N, now.Instant
+	m.hear(e.N)
+	m.HeardAt = now.Instant
 	if _, is := c.(Outage); is {
 		s.members.begin(now)
 	}

@@ -275,14 +275,6 @@ func (l *alone) charge(id account.ID) *charge {
 	return nil
 }
 
-// landed forgets what was recorded without the log, because the command was in the log all the
-// same: nothing there would know the fact again.
-func (l *alone) landed(id account.ID) {
-	if c := l.charge(id); c != nil {
-		l.told(c.record)
-	}
-}
-
 // told forgets a charge that the log knows by now.
 func (l *alone) told(k *record) {
 	if l != nil {

@@ -101,11 +101,10 @@ func (a *ask) answer(is answer) {
 	}
 }
 
-// age has the fact that an ask tells be as it is by now.
-func (a *ask) age(c engine.Charged) {
-	now := time.Now()
-	a.command = fleet.Verb{Command: older(c, int64(now.Sub(a.since)))}
-	a.bytes, a.since = a.command.Append(nil), now
+// tell has an ask be another one, as it is now.
+func (a *ask) tell(c engine.Command) {
+	a.command, a.since = fleet.Verb{Command: c}, time.Now()
+	a.bytes = a.command.Append(nil)
 }
 
 // open returns all asks in the order of their numbers.

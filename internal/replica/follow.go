@@ -234,7 +234,8 @@ func (r *Replica) concerns(is *result) bool {
 		return true
 	}
 	verb, _ := is.Result.Command.(fleet.Verb)
-	return !isCall(verb.Command)
+	told, _ := verb.Command.(engine.Charged)
+	return !isCall(verb.Command) || told.ID.Process == r.process
 }
 
 // settledBy returns the call that a command ends, as it is before, to be told.
@@ -300,10 +301,6 @@ func (r *Replica) answerOwn(is *result) {
 			r.settle(a, answer{again: true})
 		}
 		return
-	}
-	verb, _ := is.Result.Command.(fleet.Verb)
-	if _, is1 := verb.Command.(engine.Record); is1 {
-		r.alone.landed(account.ID{Process: is.Process, N: is.N})
 	}
 	switch {
 	case a == nil:

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -48,13 +47,13 @@ func (r *Replica) comeHome(me *fleet.Member) {
 		delete(r.asks.of, a.n)
 	}
 	clear(r.asks.lined)
-	r.life.home, r.life.homeFrom, r.life.wasCutOff = nil, 0, false
+	r.life.home, r.life.wasCutOff = nil, false
 	r.life.anew = false
 	told := r.tellFacts()
 	r.life.homeN = r.asks.last
 	r.isAlone.Store(false)
 	r.err = nil
-	r.status, r.life.lostAt, r.life.began, r.life.answered = here, 0, nil, 0
+	r.status, r.life.lostAt, r.life.answered = here, 0, 0
 	r.resume(waiting, told)
 	r.cancelStrays()
 	r.atHome()
@@ -65,14 +64,6 @@ func (r *Replica) comeHome(me *fleet.Member) {
 // is heard.
 func (r *Replica) setOut(me *fleet.Member) {
 	r.asks.queue = nil
-	if r.life.homeFrom == 0 {
-		r.life.homeFrom = r.asks.last + 1
-	}
-	if me == nil {
-		r.life.heard = 0
-	} else if me.N < r.life.homeFrom {
-		r.life.heard = me.N
-	}
 	if me == nil || me.Left {
 		r.put(r.joinCommand())
 	}
@@ -99,23 +90,11 @@ func (r *Replica) turnBack() {
 	}
 }
 
-// landed answers what another state has heard under numbers of this process. What it was sent on
-// the way home hides whether it has heard earlier ones.
+// landed answers what another state has heard under numbers of this process.
 func (r *Replica) landed(me *fleet.Member) {
-	if me == nil || r.life.homeFrom != 0 && me.N >= r.life.homeFrom {
-		return
-	}
-	homes := sync.OnceValue(func() []int64 { // of large journals, and mostly nobody asks
-		return slices.Concat(r.life.journal.homes(r.process), r.journal.homes(r.process))
-	})
-	heard := func(n int64) bool { return n <= me.N && hasHeard(n, me.N, homes()) }
 	for _, a := range r.asks.open() {
 		verb, is := a.command.(fleet.Verb)
-		if told, is := verb.Command.(engine.Charged); is && a.fact == nil && told.ID.Process == r.process && !told.Open && heard(told.ID.N) {
-			r.settle(a, answer{}) // what was recorded was heard as such
-			continue
-		}
-		if !is || !a.sent || a.n > me.N {
+		if !is || !a.sent || !me.Heard(a.n) {
 			continue
 		}
 		if end, is := verb.Command.(engine.Settle); is { // else the call would be told as an open one
@@ -125,10 +104,6 @@ func (r *Replica) landed(me *fleet.Member) {
 			r.settle(a, answer{})
 		}
 	}
-	if r.alone == nil {
-		return
-	}
-	r.alone.charges = slices.DeleteFunc(r.alone.charges, func(c *charge) bool { return c.sent && heard(c.fact.ID.N) })
 }
 
 // resumes reports whether a command is asked again that may be in the log: what that has brought
@@ -189,22 +164,17 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	if r.alone != nil {
 		charges := slices.SortedFunc(slices.Values(r.alone.charges), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
 		for _, c := range charges {
+			if c.sent && r.heard(r.process, c.fact.ID.N) {
+				r.alone.told(c.record)
+				continue
+			}
 			known[c.fact.ID] = true
 			r.put(fleet.Verb{Command: c.tell(instant)}).fact = c.record
 		}
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
-		heard := func(process int64) int64 {
-			if process == r.process {
-				return r.life.heard
-			}
-			if m := r.state.Member(process); m != nil {
-				return m.N
-			}
-			return 0
-		}
-		for _, c := range r.life.journal.missing(heard, r.life.began, instant, lost-span) {
+		for _, c := range r.life.journal.missing(r.heard, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {
 				r.put(fleet.Verb{Command: c})
 			}
@@ -224,6 +194,11 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 		r.put(fleet.Verb{Command: k.tell(instant)})
 	}
 	return known
+}
+
+// heard reports whether the log has heard a command, and it is known there what came of it.
+func (r *Replica) heard(process, n int64) bool {
+	return r.state.Member(process).Heard(n) && r.state.Engine.Waiter(process, n) == nil
 }
 
 func sortedIDs(all map[account.ID]*record) []account.ID {
@@ -246,10 +221,14 @@ func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
 			continue
 		}
 		if fact, is := verb.Command.(engine.Charged); is {
-			if known[fact.ID] {
+			switch isHeard := r.heard(fact.ID.Process, fact.ID.N); {
+			case known[fact.ID], isHeard && fact.Open:
 				continue
+			case isHeard:
+				a.tell(endOf(&fact))
+			default:
+				a.tell(older(fact, int64(time.Since(a.since))))
 			}
-			a.age(fact)
 		}
 		r.asks.of[a.n] = a
 		if r.found(a) {
@@ -268,8 +247,7 @@ func (r *Replica) tellRecord(a *ask, command engine.Command) {
 	if !is || !a.sent {
 		return
 	}
-	a.command, a.since = fleet.Verb{Command: recorded(&c, r.process, a.n)}, time.Now()
-	a.bytes = a.command.Append(nil)
+	a.tell(recorded(&c, r.process, a.n))
 	a.answer(answer{outcome: &engine.Outcome{Done: true}})
 }
 

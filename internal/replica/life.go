@@ -53,15 +53,12 @@ type life struct {
 	outageAt  int64 // the instant of the last Outage
 	answered  int64 // the Outage that it has answered
 	wasCutOff bool
-	anew      bool            // the log was begun anew: each member may know what the others do not
-	lostAt    int64           // the instant at which a log was lost whose facts are not told yet; 0 for none
-	journal   journal         // that was applied of it
-	began     map[int64]int64 // the greatest numbers in the image of the log behind it
-	home      *ask            // the last of what is sent first on the way home; nil for nothing yet
-	homeFrom  int64           // the first number on the way home; 0 where the process is not on it
-	heard     int64           // the greatest number that the log had heard before
-	stray     bool            // there may be calls under own numbers that nobody knows
-	leaves    bool            // it has said Bye, and does not come home
+	anew      bool    // the log was begun anew: each member may know what the others do not
+	lostAt    int64   // the instant at which a log was lost whose facts are not told yet; 0 for none
+	journal   journal // that was applied of it
+	home      *ask    // the last of what is sent first on the way home; nil for nothing yet
+	stray     bool    // there may be calls under own numbers that nobody knows
+	leaves    bool    // it has said Bye, and does not come home
 }
 
 // heed takes in what an entry means for this process.
@@ -78,8 +75,11 @@ func (r *Replica) heed(is *result) {
 	}
 	switch c := is.Result.Command.(type) {
 	case fleet.Verb:
+		told, _ := c.Command.(engine.Charged)
 		if !isCall(c.Command) {
 			r.zone(account.Span{}) // a quota may name another zone
+		} else if told.ID.Process == r.process && is.Process != r.process { // see caughtUp
+			r.life.stray = r.life.stray || told.Open
 		}
 	case fleet.Join:
 		r.life.leasesEnd = time.Time{}

@@ -131,10 +131,6 @@ func (r *Replica) takeOver(s *fleet.State, image *store.Image, lost bool) {
 		}
 		r.life.journal.pages = append(r.life.journal.pages, r.journal.pages...)
 		r.journal = journal{}
-		r.life.began = make(map[int64]int64)
-		for m := range s.Members {
-			r.life.began[m.Process] = m.N
-		}
 	}
 	if r.status == cutOff {
 		r.life.wasCutOff = true

@@ -58,6 +58,11 @@ func (k *record) end(c engine.Settle) {
 	k.fact.Open, k.fact.How, k.fact.Used, k.fact.Cost = false, c.How, c.Used, c.Cost
 }
 
+// endOf returns the end of a call that a fact tells.
+func endOf(c *engine.Charged) engine.Settle {
+	return engine.Settle{ID: c.ID, How: c.How, Used: c.Used, Cost: c.Cost}
+}
+
 // journal is what was applied within a window, as bytes, to be told where a log was lost. An entry
 // is known to a log that has heard its process say a number as great.
 type journal struct {
@@ -93,10 +98,6 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 		facts(r.Outcome.Ended[i].Calls)
 	}
 	verb, is := r.Command.(fleet.Verb)
-	switch r.Command.(type) {
-	case fleet.Join, fleet.Alive, fleet.Outage: // a process may be on its way home
-		j.end(j.begin(process, n, at, false))
-	}
 	if !is || r.Outcome.Ignored {
 		return
 	}
@@ -156,35 +157,29 @@ func (j *journal) forget(instant, window int64) {
 }
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
-// facts. Of a call that it has heard of it is told no more than the end, which it ignores if it has
-// heard that under another number. heard is the greatest number that it has heard of a process,
-// began the one with which it began.
-func (j *journal) missing(heard func(process int64) int64, began map[int64]int64, instant, cut int64) (commands []engine.Command) {
+// facts. Of a call that it knows it is told no more than the end.
+func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
 	type fact struct {
 		engine.Charged
-		ends bool
+		heard bool // that the call has ended
 	}
 	var facts []fact
 	known := make(map[account.ID]bool)
-	homes := make(map[int64][]int64)
 	settings := true
 	add := func(process, n, at int64, ends bool, data []byte) {
-		if len(data) == 0 {
-			homes[process] = append(homes[process], n)
-			return
-		}
 		c, err := engine.Decode(data)
 		if err != nil {
 			return // out of range, so nobody could apply it
 		}
-		switch told, is := c.(engine.Charged); {
-		case n <= heard(process):
-			if is {
-				known[told.ID] = true
-			}
-		case at < cut:
+		told, is := c.(engine.Charged)
+		isHeard := heard(process, n)
+		if isHeard && is && !ends {
+			known[told.ID] = true
+		}
+		switch {
+		case at < cut, isHeard && !ends: // what has ended may have begun with an entry that was lost
 		case is:
-			facts = append(facts, fact{older(told, max(instant-at, 0)), ends})
+			facts = append(facts, fact{older(told, max(instant-at, 0)), isHeard})
 		case settings:
 			commands = append(commands, c)
 		}
@@ -195,32 +190,14 @@ func (j *journal) missing(heard func(process int64) int64, began map[int64]int64
 	}
 	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })
 	for _, c := range facts {
-		of := c.ID.Process
-		if c.ends && known[c.ID] || !c.Open && (hasHeard(c.ID.N, heard(of), homes[of]) || hasHeard(c.ID.N, began[of], homes[of])) {
-			commands = append(commands, engine.Settle{ID: c.ID, How: c.How, Used: c.Used, Cost: c.Cost})
-		} else {
+		switch {
+		case !known[c.ID] && !heard(c.ID.Process, c.ID.N):
 			commands = append(commands, c.Charged)
+		case !c.Open && !c.heard:
+			commands = append(commands, endOf(&c.Charged))
 		}
 	}
 	return commands
-}
-
-// homes returns the numbers with which a process was on its way home.
-func (j *journal) homes(process int64) (numbers []int64) {
-	for i := range j.pages {
-		j.pages[i].entries(func(p, n, _ int64, _ bool, command []byte) {
-			if p == process && len(command) == 0 {
-				numbers = append(numbers, n)
-			}
-		})
-	}
-	return numbers
-}
-
-// hasHeard reports whether a log has heard a command of a process of which it has heard so many. It
-// may not have heard what was sent before a way home, if it has heard of that.
-func hasHeard(n, heard int64, homes []int64) bool {
-	return n <= heard && !slices.ContainsFunc(homes, func(home int64) bool { return n < home && home <= heard })
 }
 
 // entries visits the commands of a page.

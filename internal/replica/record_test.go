@@ -22,7 +22,7 @@ func TestJournalOfLogsLost(t *testing.T) {
 	second.precede(&first)
 	note(&second, 4, engine.RemoveQuota{Counted: "n"})
 	var told []string
-	for _, c := range second.missing(func(int64) int64 { return 1 }, nil, 100, 0) {
+	for _, c := range second.missing(func(_, n int64) bool { return n <= 1 }, 100, 0) {
 		told = append(told, fmt.Sprintf("%T", c))
 	}
 	if got, want := fmt.Sprint(told), "[engine.RemoveQuota engine.Charged]"; got != want || len(first.pages) != 0 {
@@ -30,20 +30,31 @@ func TestJournalOfLogsLost(t *testing.T) {
 	}
 }
 
-// Of a call whose beginning a log has heard, the end is told; of another one, all.
+// Of a call whose beginning a log has heard, the end is told; of another one, all, even where its
+// end was heard: without its beginning that means nothing.
 func TestJournalTellsEnds(t *testing.T) {
-	var j journal
-	for n := range int64(2) {
-		c := engine.Charged{ID: account.ID{Process: 1, N: n}, Name: engine.Name{Asked: "m", Counted: "m"}, Open: true}
-		j.end(c.Append(j.begin(1, n, 100, false)))
+	const all = "[engine.Charged engine.Charged]"
+	for _, tt := range []struct {
+		name         string
+		begins, ends bool // was heard
+		want         string
+	}{
+		{"nothing was heard", false, false, all},
+		{"its beginning was heard", true, false, "[engine.Settle]"},
+		{"its end was heard", false, true, all},
+		{"all was heard", true, true, "[]"},
+	} {
+		var j journal
+		c := engine.Charged{ID: account.ID{Process: 1, N: 1}, Name: engine.Name{Asked: "m", Counted: "m"}, Open: true}
+		j.end(c.Append(j.begin(1, 1, 100, false)))
 		c.Open = false
-		j.end(c.Append(j.begin(1, n+10, 100, true)))
-	}
-	var told []string
-	for _, c := range j.missing(func(int64) int64 { return 0 }, nil, 100, 0) {
-		told = append(told, fmt.Sprintf("%T", c))
-	}
-	if got, want := fmt.Sprint(told), "[engine.Settle engine.Charged engine.Charged]"; got != want {
-		t.Errorf("told %s, want %s", got, want)
+		j.end(c.Append(j.begin(1, 2, 100, true)))
+		told := []string{}
+		for _, c := range j.missing(func(_, n int64) bool { return n == 1 && tt.begins || n == 2 && tt.ends }, 100, 0) {
+			told = append(told, fmt.Sprintf("%T", c))
+		}
+		if got := fmt.Sprint(told); got != tt.want {
+			t.Errorf("%s: told %s, want %s", tt.name, got, tt.want)
+		}
 	}
 }

@@ -164,7 +164,7 @@ func (r *Replica) unsent(flying []*ask, sent time.Time, err error) {
 	defer r.mu.Unlock()
 	var back []*ask
 	for _, a := range flying {
-		if r.asks.of[a.n] == a && a.n >= r.life.homeFrom {
+		if _, asks := a.command.(fleet.Verb); r.asks.of[a.n] == a && (!asks || !r.isOut(r.life.home)) {
 			back = append(back, a)
 		}
 	}
