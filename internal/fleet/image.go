@@ -72,12 +72,13 @@ func (m *Member) appendSkipped(to []byte) []byte {
 func (m *Member) readSkipped(r *wire.Reader) {
 	at := int64(0)
 	for range r.Count(mostSkipped, 2) {
-		first := at + 1 + int64(r.UpTo(uint64(max(m.N-at-2, 0))))
-		at = first + int64(r.UpTo(uint64(max(m.N-first-1, 0))))
-		if m.skipped = append(m.skipped, run{first, at}); at >= m.N {
-			r.Fail("last number that was skipped")
+		if at >= m.N {
+			r.Fail("number that was skipped before it could be said")
 			return
 		}
+		first := at + 1 + int64(r.UpTo(uint64(m.N-at-1)))
+		at = first + int64(r.UpTo(uint64(m.N-first)))
+		m.skipped = append(m.skipped, run{first, at})
 	}
 }
 

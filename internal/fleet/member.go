@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -30,7 +31,7 @@ const (
 
 	// mostSkipped is how many runs of numbers that were not heard are known of a process. Of the
 	// oldest it is forgotten.
-	mostSkipped = 64
+	mostSkipped = 1024
 )
 
 // Member is a process that shares the quota, or has done so.
@@ -49,26 +50,48 @@ type Member struct {
 	Shares int   // of how many its share is that is withheld,
 	Until  int64 // and until which instant
 
-	skipped []run // numbers below N that were not heard, in their order
+	skipped []run // numbers up to N that were not heard, in their order
 	asleep  bool  // its waiters are passed over
 }
 
 // run is a row of numbers.
 type run struct{ first, last int64 }
 
-// Heard reports whether the log has heard a command of the process under a number. It has not heard
-// what was lost before a later one arrived, and what the process never sent.
+// Heard reports whether the log has heard a command of the process under a number, and something
+// may have come of it. It has not heard what was lost before a later one arrived, and what the
+// process never sent. Nothing has come of a waiter that was not served.
 func (m *Member) Heard(n int64) bool {
-	return m != nil && n <= m.N && !slices.ContainsFunc(m.skipped, func(r run) bool { return r.first <= n && n <= r.last })
+	if m == nil || n > m.N {
+		return false
+	}
+	i := m.search(n)
+	return i >= len(m.skipped) || n < m.skipped[i].first
+}
+
+// search returns where the first run is that ends no earlier than a number.
+func (m *Member) search(n int64) int {
+	i, _ := slices.BinarySearchFunc(m.skipped, n, func(r run, n int64) int { return cmp.Compare(r.last, n) })
+	return i
 }
 
 // hear notes that the process has spoken under a number above N.
 func (m *Member) hear(n int64) {
 	if n > m.N+1 {
-		m.skipped = append(m.skipped, run{m.N + 1, n - 1})
-		m.skipped = slices.Delete(m.skipped, 0, max(len(m.skipped)-mostSkipped, 0))
+		m.skip(run{m.N + 1, n - 1})
 	}
 	m.N = n
+}
+
+// skip notes numbers under which nothing was heard.
+func (m *Member) skip(r run) {
+	from := m.search(r.first - 1)
+	to := from
+	for to < len(m.skipped) && m.skipped[to].first <= r.last+1 {
+		r.first, r.last = min(r.first, m.skipped[to].first), max(r.last, m.skipped[to].last)
+		to++
+	}
+	m.skipped = slices.Replace(m.skipped, from, to, r)
+	m.skipped = slices.Delete(m.skipped, 0, max(len(m.skipped)-mostSkipped, 0))
 }
 
 // members are all processes by the order in which they joined.

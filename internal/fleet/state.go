@@ -97,6 +97,11 @@ func (s *State) ApplyCommand(e *store.Entry, c Command) Result {
 	if s.ended != nil {
 		r.Outcome.Ended, s.ended = append(s.ended, r.Outcome.Ended...), nil
 	}
+	for i := range r.Outcome.Ended {
+		if end := &r.Outcome.Ended[i]; end.Served < 0 && s.members.of[end.ID.Process] != nil {
+			s.members.of[end.ID.Process].skip(run{end.ID.N, end.ID.N})
+		}
+	}
 	s.digest = s.digest.After(&r.Outcome)
 	return r
 }

@@ -34,7 +34,7 @@ type charge struct {
 	*record
 	accounts []string
 	wall     int64
-	sent     bool // as a command, which nothing in the log would tell from the fact
+	recorded bool // if the log has heard its command, nothing there would tell that from the fact
 }
 
 // leave has the process go on without the log.
@@ -100,7 +100,7 @@ func (r *Replica) decideAlone(a *ask) {
 		r.options.Lock.Lock()
 		t := r.state.Engine.Resolve(c.Counted, c.Asked)
 		r.options.Lock.Unlock()
-		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).sent = a.sent
+		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).recorded = true
 		a.answer(answer{outcome: &engine.Outcome{Done: true}, alone: true})
 	case engine.Cool:
 		r.alone.cool(&c)

@@ -18,7 +18,7 @@ type ask struct {
 	room    [usualBytes]byte // for them
 	fact    *record          // that it tells
 	since   time.Time        // when that was asked first which grows older; zero where nothing does
-	sent    bool             // under its number, so that it may be in the log
+	sent    bool             // so that it may be in the log, under its number or an earlier one
 	lined   chan int64       // of one: its number, once its waiter stands in line; nil where nobody asks
 	own     Owner            // see DoOwn; nil for none
 	owned   bool             // it was called,
@@ -81,7 +81,7 @@ func (r *Replica) putFirst(c fleet.Command) *ask {
 
 func (r *Replica) number(a *ask) {
 	r.asks.last++
-	a.n, a.sent = r.asks.last, false
+	a.n = r.asks.last
 	r.asks.of[a.n] = a
 	r.asks.queue = append(r.asks.queue, a)
 }

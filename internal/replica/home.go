@@ -90,17 +90,21 @@ func (r *Replica) turnBack() {
 	}
 }
 
-// landed answers what another state has heard under numbers of this process.
-func (r *Replica) landed(me *fleet.Member) {
+// landed answers what another state has heard under numbers of this process. A call that has ended
+// there must not be told as an open one; its end may have been heard under an earlier number.
+func (r *Replica) landed() {
+	me := r.state.Member(r.process)
 	for _, a := range r.asks.open() {
 		verb, is := a.command.(fleet.Verb)
-		if !is || !a.sent || !me.Heard(a.n) {
+		if !is {
 			continue
 		}
-		if end, is := verb.Command.(engine.Settle); is { // else the call would be told as an open one
+		isHeard := me.Heard(a.n)
+		end, is := verb.Command.(engine.Settle)
+		if is && (isHeard || a.sent && r.state.Engine.Call(end.ID) == nil && r.knows(r.process, end.ID.N, end.ID)) {
 			delete(r.mine, end.ID)
 		}
-		if !resumes(verb.Command) {
+		if isHeard && !resumes(verb.Command) {
 			r.settle(a, answer{})
 		}
 	}
@@ -164,7 +168,7 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	if r.alone != nil {
 		charges := slices.SortedFunc(slices.Values(r.alone.charges), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
 		for _, c := range charges {
-			if c.sent && r.heard(r.process, c.fact.ID.N) {
+			if c.recorded && r.knows(r.process, c.fact.ID.N, c.fact.ID) {
 				r.alone.told(c.record)
 				continue
 			}
@@ -174,7 +178,7 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
-		for _, c := range r.life.journal.missing(r.heard, instant, lost-span) {
+		for _, c := range r.life.journal.missing(r.knows, instant, lost-span) {
 			if told, is := c.(engine.Charged); !is || !known[told.ID] {
 				r.put(fleet.Verb{Command: c})
 			}
@@ -196,9 +200,10 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 	return known
 }
 
-// heard reports whether the log has heard a command, and it is known there what came of it.
-func (r *Replica) heard(process, n int64) bool {
-	return r.state.Member(process).Heard(n) && r.state.Engine.Waiter(process, n) == nil
+// knows reports whether the log has heard a command, and no waiter stands there for a call that was
+// made by it.
+func (r *Replica) knows(process, n int64, of account.ID) bool {
+	return r.state.Member(process).Heard(n) && r.state.Engine.Waiter(of.Process, of.N) == nil
 }
 
 func sortedIDs(all map[account.ID]*record) []account.ID {
@@ -221,7 +226,7 @@ func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
 			continue
 		}
 		if fact, is := verb.Command.(engine.Charged); is {
-			switch isHeard := r.heard(fact.ID.Process, fact.ID.N); {
+			switch isHeard := r.knows(fact.ID.Process, fact.ID.N, fact.ID); {
 			case known[fact.ID], isHeard && fact.Open:
 				continue
 			case isHeard:

@@ -135,13 +135,11 @@ func (r *Replica) takeOver(s *fleet.State, image *store.Image, lost bool) {
 	if r.status == cutOff {
 		r.life.wasCutOff = true
 	}
-	if r.status != joining {
-		r.landed(s.Member(r.process))
-		r.turnBack()
-	}
 	r.swap(s, image)
 	r.moved()
 	if r.status != joining {
+		r.landed()
+		r.turnBack()
 		r.status = catching
 	} else if s.Member(r.process) == nil {
 		r.rejoin()

@@ -157,8 +157,9 @@ func (j *journal) forget(instant, window int64) {
 }
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
-// facts. Of a call that it knows it is told no more than the end.
-func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64) (commands []engine.Command) {
+// facts. Of a call that it knows it is told no more than the end. knows reports whether the log has
+// heard a command, and knows what came of a call by that.
+func (j *journal) missing(knows func(process, n int64, of account.ID) bool, instant, cut int64) (commands []engine.Command) {
 	type fact struct {
 		engine.Charged
 		heard bool // that the call has ended
@@ -172,7 +173,7 @@ func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64)
 			return // out of range, so nobody could apply it
 		}
 		told, is := c.(engine.Charged)
-		isHeard := heard(process, n)
+		isHeard := knows(process, n, told.ID)
 		if isHeard && is && !ends {
 			known[told.ID] = true
 		}
@@ -191,7 +192,7 @@ func (j *journal) missing(heard func(process, n int64) bool, instant, cut int64)
 	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })
 	for _, c := range facts {
 		switch {
-		case !known[c.ID] && !heard(c.ID.Process, c.ID.N):
+		case !known[c.ID] && !knows(c.ID.Process, c.ID.N, c.ID):
 			commands = append(commands, c.Charged)
 		case !c.Open && !c.heard:
 			commands = append(commands, endOf(&c.Charged))

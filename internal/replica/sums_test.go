@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -22,6 +23,7 @@ type sums struct {
 	name     string
 	faults   func(seed uint64) memlog.Faults
 	most     int // incidents
+	slots    int // MaxInFlight, for which some calls wait; 0 for none
 	troubles []memlog.Trouble
 	failed   []uint64 // seeds whose sums were wrong once
 }
@@ -33,6 +35,8 @@ var sumKinds = []sums{
 	{name: "often", faults: uneven, most: 20, troubles: []memlog.Trouble{memlog.EndLost, memlog.AllAway, memlog.OneAway}, failed: []uint64{225, 402, 1035}},
 	{name: "hostile", faults: memlog.Hostile, most: 3, troubles: []memlog.Trouble{memlog.AllAway, memlog.OneAway}},
 	{name: "failovers", faults: memlog.Hostile, most: 20, troubles: []memlog.Trouble{memlog.EndLost, memlog.AllAway, memlog.OneAway}, failed: []uint64{1308, 3175, 4778, 5381}},
+	{name: "lines", faults: uneven, most: 20, slots: 2, troubles: []memlog.Trouble{memlog.EndLost, memlog.AllAway, memlog.OneAway}, failed: []uint64{56, 172, 226}},
+	{name: "hostile lines", faults: memlog.Hostile, most: 20, slots: 2, troubles: []memlog.Trouble{memlog.EndLost, memlog.AllAway, memlog.OneAway}, failed: []uint64{479}},
 }
 
 // What is counted in the end is what was admitted: each call once, whatever went wrong meanwhile.
@@ -58,7 +62,7 @@ func (k *sums) live(t *testing.T, seed uint64) {
 			all = append(all, openForSums(t, s, process+1))
 			time.Sleep(time.Second)
 		}
-		all[0].Do(t.Context(), engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPD: 1e9}})
+		all[0].Do(t.Context(), engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPD: 1e9, MaxInFlight: k.slots}})
 		time.Sleep(time.Second)
 		script := memlog.Script(seed, time.Minute, 1+random.IntN(k.most), k.troubles...)
 		for i := range script {
@@ -69,7 +73,7 @@ func (k *sums) live(t *testing.T, seed uint64) {
 		done.Go(func() { s.Play(t.Context(), script) })
 		for _, r := range all {
 			for i := range uint64(2) {
-				done.Go(func() { callForSums(t, r, rand.New(rand.NewPCG(seed+uint64(r.process)<<32, i)), &admitted) })
+				done.Go(func() { k.call(t, r, rand.New(rand.NewPCG(seed+uint64(r.process)<<32, i)), &admitted) })
 			}
 		}
 		done.Wait()
@@ -103,21 +107,36 @@ func openForSums(t *testing.T, s *memlog.Store, process int64) *Replica {
 	}
 }
 
-// callForSums makes calls of both kinds: with a reservation, and without.
-func callForSums(t *testing.T, r *Replica, random *rand.Rand, admitted *atomic.Int64) {
+// call makes calls of all kinds: without a reservation, with one, and with one that waits for a
+// slot, whose caller may go before it has one.
+func (k *sums) call(t *testing.T, r *Replica, random *rand.Rand, admitted *atomic.Int64) {
 	name, used := engine.Name{Asked: "m", Counted: "m"}, tokens.Count{Input: 1}
+	by, wants := engine.By{Span: account.Minute}, []engine.Want{{Name: name, Tokens: used}}
+	longest := 100 * time.Millisecond
+	if k.slots > 0 {
+		longest = 3 * time.Second
+	}
 	for range 60 {
 		time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
-		if random.IntN(2) == 0 {
+		var ids []account.ID
+		switch {
+		case random.IntN(2) == 0:
 			admitted.Add(1)
 			r.Do(t.Context(), engine.Record{Name: name, Span: account.Minute, Used: used})
-			continue
+		case k.slots == 0 || random.IntN(2) == 0:
+			out, _ := r.Do(t.Context(), engine.Admit{By: by, Wants: wants})
+			ids = out.Calls
+		default:
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(2*time.Second))))
+			out, _ := r.Do(ctx, engine.Enter{By: by, Deadline: r.Now().Instant + random.Int64N(int64(time.Second)), Options: [][]engine.Want{wants}})
+			if cancel(); len(out.Ended) > 0 {
+				ids = out.Ended[0].Calls
+			}
 		}
-		out, err := r.Do(t.Context(), engine.Admit{By: engine.By{Span: account.Minute}, Wants: []engine.Want{{Name: name, Tokens: used}}})
-		if err == nil && len(out.Calls) > 0 {
+		if len(ids) > 0 {
 			admitted.Add(1)
-			time.Sleep(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
-			r.Tell(engine.Settle{ID: out.Calls[0], How: account.Committed, Used: used})
+			time.Sleep(time.Duration(random.Int64N(int64(longest))))
+			r.Tell(engine.Settle{ID: ids[0], How: account.Committed, Used: used})
 		}
 	}
 }
