@@ -41,7 +41,7 @@ func (r *Replica) comeHome(me *fleet.Member) {
 		r.setOut(me)
 		return
 	}
-	waiting := r.asks.open()
+	waiting := slices.DeleteFunc(r.asks.open(), r.landed)
 	r.asks.queue, r.asks.flown = nil, nil
 	for _, a := range waiting {
 		delete(r.asks.of, a.n)
@@ -90,24 +90,23 @@ func (r *Replica) turnBack() {
 	}
 }
 
-// landed answers what another state has heard under numbers of this process. A call that has ended
+// landed answers an ask that the log has heard, and reports whether it did. A call that has ended
 // there must not be told as an open one; its end may have been heard under an earlier number.
-func (r *Replica) landed() {
-	me := r.state.Member(r.process)
-	for _, a := range r.asks.open() {
-		verb, is := a.command.(fleet.Verb)
-		if !is {
-			continue
-		}
-		isHeard := me.Heard(a.n)
-		end, is := verb.Command.(engine.Settle)
-		if is && (isHeard || a.sent && r.state.Engine.Call(end.ID) == nil && r.knows(r.process, end.ID.N, end.ID)) {
-			delete(r.mine, end.ID)
-		}
-		if isHeard && !resumes(verb.Command) {
-			r.settle(a, answer{})
-		}
+func (r *Replica) landed(a *ask) bool {
+	verb, is := a.command.(fleet.Verb)
+	if !is {
+		return false
 	}
+	isHeard := r.state.Member(r.process).Heard(a.n)
+	end, is := verb.Command.(engine.Settle)
+	if is && (isHeard || a.sent && r.state.Engine.Call(end.ID) == nil && r.knows(r.process, end.ID.N, end.ID)) {
+		delete(r.mine, end.ID)
+	}
+	if !isHeard || resumes(verb.Command) {
+		return false
+	}
+	r.settle(a, answer{})
+	return true
 }
 
 // resumes reports whether a command is asked again that may be in the log: what that has brought

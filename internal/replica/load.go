@@ -138,7 +138,6 @@ func (r *Replica) takeOver(s *fleet.State, image *store.Image, lost bool) {
 	r.swap(s, image)
 	r.moved()
 	if r.status != joining {
-		r.landed()
 		r.turnBack()
 		r.status = catching
 	} else if s.Member(r.process) == nil {
