@@ -49,12 +49,12 @@ func (r *Replica) comeHome(me *fleet.Member) {
 	clear(r.asks.lined)
 	r.life.home, r.life.wasCutOff = nil, false
 	r.life.anew = false
-	told := r.tellFacts()
+	r.tellFacts()
 	r.life.homeN = r.asks.last
 	r.isAlone.Store(false)
 	r.err = nil
 	r.status, r.life.lostAt, r.life.answered = here, 0, 0
-	r.resume(waiting, told)
+	r.resume(waiting)
 	r.cancelStrays()
 	r.atHome()
 	r.change()
@@ -161,9 +161,9 @@ func (r *Replica) wasAway() bool {
 
 // tellFacts tells what was charged without the log, what a lost log has not, and own calls that it
 // does not know.
-func (r *Replica) tellFacts() (known map[account.ID]bool) {
+func (r *Replica) tellFacts() {
 	instant := r.clock.expected()
-	known = make(map[account.ID]bool)
+	told := make(map[account.ID]bool)
 	if r.alone != nil {
 		charges := slices.SortedFunc(slices.Values(r.alone.charges), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
 		for _, c := range charges {
@@ -171,32 +171,28 @@ func (r *Replica) tellFacts() (known map[account.ID]bool) {
 				r.alone.told(c.record)
 				continue
 			}
-			known[c.fact.ID] = true
+			told[c.fact.ID] = true
 			r.put(fleet.Verb{Command: c.tell(instant)}).fact = c.record
 		}
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
 		for _, c := range r.life.journal.missing(r.knows, instant, lost-span) {
-			if told, is := c.(engine.Charged); !is || !known[told.ID] {
-				r.put(fleet.Verb{Command: c})
-			}
+			r.put(fleet.Verb{Command: c})
 		}
 		r.journal.precede(&r.life.journal)
 	}
 	for _, id := range sortedIDs(r.mine) {
 		k := r.mine[id]
-		if known[id] || r.state.Engine.Call(id) != nil || k != nil && k.ending {
+		if told[id] || r.state.Engine.Call(id) != nil || k != nil && k.ending {
 			continue
 		}
 		if k == nil || k.holdUntil != 0 && k.holdUntil <= instant {
 			delete(r.mine, id)
 			continue
 		}
-		known[id] = true
 		r.put(fleet.Verb{Command: k.tell(instant)})
 	}
-	return known
 }
 
 // knows reports whether the log has heard a command, and no waiter stands there for a call that was
@@ -218,7 +214,7 @@ func sortedIDs(all map[account.ID]*record) []account.ID {
 
 // resume asks anew what is unknown, but for facts that were told as they are by now. What the log
 // knows is found by its number.
-func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
+func (r *Replica) resume(waiting []*ask) {
 	for _, a := range waiting {
 		verb, is := a.command.(fleet.Verb)
 		if !is || a.fact != nil {
@@ -226,7 +222,7 @@ func (r *Replica) resume(waiting []*ask, known map[account.ID]bool) {
 		}
 		if fact, is := verb.Command.(engine.Charged); is {
 			switch isHeard := r.knows(fact.ID.Process, fact.ID.N, fact.ID); {
-			case known[fact.ID], isHeard && fact.Open:
+			case isHeard && fact.Open:
 				continue
 			case isHeard:
 				a.tell(endOf(&fact))
