@@ -85,6 +85,17 @@ func TestBatchDryRun(t *testing.T) {
 	}
 }
 
+// A plan of which nothing fits ends as the run would.
+func TestBatchDryRunNeverFits(t *testing.T) {
+	u := provider(t, nil)
+	dir := t.TempDir()
+	put(t, dir, "in.jsonl", chatLines(3))
+	r := runBatch(t, dir, "", "in.jsonl", "--upstream", u.URL, "--tpm", "3", "--dry-run")
+	if r.status != 3 || !strings.Contains(r.stdout, `"never_fits":3`) || !strings.Contains(r.stderr, "all 3 lines are larger than the quota") {
+		t.Errorf("status %d: %s%s", r.status, r.stdout, r.stderr)
+	}
+}
+
 // A batch, a proxy and a program on one file are one limiter, also where the proxy puts the name of
 // an upstream before those of models.
 func TestBatchSharesTheQuota(t *testing.T) {

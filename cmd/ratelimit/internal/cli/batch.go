@@ -230,7 +230,18 @@ func (f *batchFlags) plan(cmd *cobra.Command, b *batch.Batch, to *batchTarget) e
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d lines to send: %d prompt and %d output tokens, $%.4f, %.1f minutes\n",
 			p.ToDo, p.Lines, p.Tokens.Prompt, p.Tokens.Output, p.Dollars, p.Minutes)
 	}
-	return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
+	if err := json.NewEncoder(cmd.OutOrStdout()).Encode(p); err != nil {
+		return err
+	}
+	if p.NeverFits > 0 && p.ToDo+p.Before+p.BadLines == 0 {
+		return neverFits(p.NeverFits)
+	}
+	return nil
+}
+
+// neverFits is the end of a batch of which no line fits the quota.
+func neverFits(lines int) error {
+	return statusError{exitNever, fmt.Errorf("all %d lines are larger than the quota", lines)}
 }
 
 // send runs the batch until it has ended, or a signal comes and the calls that were sent have.
@@ -314,7 +325,7 @@ func (f *batchFlags) verdict(s batch.Summary, signal int) error {
 	case s.Failed == 0:
 		return nil
 	case s.NeverFits == s.Failed && s.Done+s.Before == 0:
-		return statusError{exitNever, fmt.Errorf("all %d lines are larger than the quota", s.Failed)}
+		return neverFits(s.Failed)
 	}
 	where := ""
 	if f.errors != "" {
