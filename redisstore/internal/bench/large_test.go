@@ -25,9 +25,8 @@ func TestLargeLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		r, d := rl.Reserve("m", 1, 1) // which finds that it is gone
-		if r == nil {
-			t.Fatal(d)
+		if _, err := rl.Acquire(t.Context(), "m", 1, 1); err != nil { // which finds that it is gone
+			t.Fatal(err)
 		}
 		took := time.Since(began)
 		time.Sleep(2 * time.Second)
