@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"slices"
 	"strconv"
@@ -13,16 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-var (
-	//go:embed scripts/atend.lua
-	atEndLua string
-	//go:embed scripts/place.lua
-	placeLua string
-	//go:embed scripts/append.lua
-	appendLua string
-
-	appendScript = newScript(atEndLua + placeLua + appendLua)
-)
+var appendScript = newScript("atend", "place", "append")
 
 // pageRows is how many rows a page has at most.
 const pageRows = 256
@@ -30,10 +20,7 @@ const pageRows = 256
 // Append implements store.Log.
 func (l *Log) Append(ctx context.Context, after store.Position, batch []store.Entry) (store.News, error) {
 	news, err := l.append(ctx, after, batch)
-	if err != nil {
-		return store.News{}, l.failed("append", err)
-	}
-	return news, nil
+	return news, l.failed("append", err)
 }
 
 func (l *Log) append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {
@@ -86,10 +73,8 @@ func (l *Log) await(ctx context.Context, after store.Position, most time.Duratio
 	return within(ctx, block+l.store.options.Timeout, l.crew, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), block+l.store.options.Timeout)
 		defer cancel()
-		command := once{redis.NewCmd(ctx, "xread", "count", 1, "block", block.Milliseconds(),
-			"streams", l.keys[keyLog], strconv.FormatInt(after.Seq, 10)+mostID)}
-		command.SetFirstKeyPos(6)
-		err := l.store.client.Process(ctx, command)
+		err := l.store.client.Process(ctx, newOnce(ctx, 6, "xread", "count", 1, "block", block.Milliseconds(),
+			"streams", l.keys[keyLog], strconv.FormatInt(after.Seq, 10)+mostID))
 		if errors.Is(err, redis.Nil) {
 			return false, nil
 		}

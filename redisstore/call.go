@@ -3,9 +3,11 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,23 +19,17 @@ var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN
 // isAnswer reports whether an error is an answer of the server, and whether it may be another one
 // the next moment.
 func isAnswer(err error) (is, passes bool) {
-	var answer redis.Error
-	if !errors.As(err, &answer) {
-		return false, false
-	}
-	for _, prefix := range passing {
-		if redis.HasErrorPrefix(answer, prefix) {
-			return true, true
-		}
-	}
-	return true, false
+	answer, is := errors.AsType[redis.Error](err)
+	return is, is && slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(answer, prefix) })
 }
 
 // try calls f once: on this goroutine, or on one of the crew. passes says that its error is an
 // answer that may be another one the next moment.
 func try[T any](ctx context.Context, l *Log, most time.Duration, here bool, f func(context.Context) (T, error)) (value T, passes bool, err error) {
 	if here {
-		value, err = until(ctx, most, f)
+		ctx, cancel := context.WithTimeout(ctx, most)
+		value, err = f(ctx)
+		cancel()
 	} else {
 		value, err = within(ctx, most, l.crew, f)
 	}
@@ -66,12 +62,13 @@ func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error))
 }
 
 // patiently calls f until it succeeds, for Options.OpenTimeout at most, unless it fails for good.
-func patiently[T any](ctx context.Context, s *Store, c *crew, f func(context.Context) (T, error)) (T, error) {
+func patiently[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
+	s := l.store
 	ctx, cancel := context.WithTimeout(ctx, s.options.OpenTimeout)
 	defer cancel()
 	var cause error // the last one that tells something
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		value, err := within(ctx, max(s.options.Timeout, time.Second), c, f)
+		value, err := within(ctx, max(s.options.Timeout, time.Second), l.crew, f)
 		if err == nil || isFinal(err) {
 			return value, err
 		}
@@ -79,10 +76,8 @@ func patiently[T any](ctx context.Context, s *Store, c *crew, f func(context.Con
 			cause = told
 		}
 		s.reroute()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			if ended := ctx.Err(); !errors.Is(cause, ended) {
+		if ended := l.sleep(ctx, pause); ended != nil {
+			if !errors.Is(cause, ended) {
 				cause = fmt.Errorf("%w: %w", ended, cause)
 			}
 			return value, cause
@@ -93,8 +88,8 @@ func patiently[T any](ctx context.Context, s *Store, c *crew, f func(context.Con
 // isFinal reports whether another try would fail like this one.
 func isFinal(err error) bool {
 	answered, passes := isAnswer(err)
-	var certificate *tls.CertificateVerificationError
-	return answered && !passes || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed) || errors.As(err, &certificate)
+	_, mistrusts := errors.AsType[*tls.CertificateVerificationError](err)
+	return answered && !passes || mistrusts || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed)
 }
 
 // explainFor is how long it may take to find out why a call had no answer.
@@ -140,34 +135,49 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// newOnce returns a call of a script, by its hash or by its text.
-func newOnce(ctx context.Context, name, what string, keys []string, args []any) once {
-	words := append(make([]any, 0, 3+len(keys)+len(args)), name, what, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	command := once{redis.NewCmd(ctx, append(words, args...)...)}
-	command.SetFirstKeyPos(3)
+// newOnce returns a command whose first key is the word at a place.
+func newOnce(ctx context.Context, keyAt int8, words ...any) once {
+	command := once{redis.NewCmd(ctx, words...)}
+	command.SetFirstKeyPos(keyAt)
 	return command
 }
 
 // script is a script with its text.
 type script struct{ text, hash string }
 
-func newScript(text string) *script { return &script{text, redis.NewScript(text).Hash()} }
+//go:embed scripts
+var scripts embed.FS
+
+// newScript returns the script of some files, one behind the other.
+func newScript(names ...string) *script {
+	var text []byte
+	for _, name := range names {
+		part, err := scripts.ReadFile("scripts/" + name + ".lua")
+		if err != nil {
+			panic(err) // of a file that is not embedded
+		}
+		text = append(text, part...)
+	}
+	return &script{string(text), redis.NewScript(string(text)).Hash()}
+}
+
+// sender sends a command, and returns its error.
+type sender func(context.Context, redis.Cmder) error
 
 // eval runs a script by its hash, and by its text where the server does not know it.
-func (l *Log) eval(ctx context.Context, sc *script, keys []string, args []any) (any, error) {
-	send := func(name, what string) (any, error) {
-		command := newOnce(ctx, name, what, keys, args)
-		if err := l.store.client.Process(ctx, command); err != nil {
-			return nil, err
+func eval(ctx context.Context, send sender, sc *script, keys []string, args []any) (any, error) {
+	call := func(name, what string) (any, error) {
+		words := append(make([]any, 0, 3+len(keys)+len(args)), name, what, len(keys))
+		for _, key := range keys {
+			words = append(words, key)
 		}
-		return command.Result()
+		command := newOnce(ctx, 3, append(words, args...)...)
+		err := send(ctx, command)
+		return command.Val(), err
 	}
-	reply, err := send("evalsha", sc.hash)
+	reply, err := call("evalsha", sc.hash)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return send("eval", sc.text)
+		return call("eval", sc.text)
 	}
 	return reply, err
 }

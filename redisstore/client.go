@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 // settings are those of a client on which a Store depends.
@@ -77,15 +78,14 @@ func (s *Store) examine(ctx context.Context) error {
 		warn("the client reads from replicas, which may not have what was written: " +
 			"unset ReadOnly, RouteByLatency and RouteRandomly in its options")
 	}
-	asking, stop := context.WithCancel(context.Background())
-	defer stop()
-	c := newCrew(asking.Done())
-	_, err := patiently(ctx, s, c, func(ctx context.Context) (string, error) { return s.client.Ping(ctx).Result() })
+	l := newLog(s, store.Options{})
+	defer l.Close()
+	_, err := patiently(ctx, l, func(ctx context.Context) (string, error) { return s.client.Ping(ctx).Result() })
 	if err != nil {
 		return err
 	}
 	info := func(section string) (string, error) {
-		return within(ctx, s.options.OpenTimeout, c, func(ctx context.Context) (string, error) {
+		return within(ctx, s.options.OpenTimeout, l.crew, func(ctx context.Context) (string, error) {
 			return s.client.Info(ctx, section).Result()
 		})
 	}
@@ -118,15 +118,7 @@ func infoField(info, name string) string {
 // isAtLeast reports whether a version is of a number or later. One that cannot be read passes: the
 // name of the field is Redis's, and others may leave it out.
 func isAtLeast(version string, major, minor int) bool {
-	first, rest, _ := strings.Cut(version, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	is, err := strconv.Atoi(first)
-	if err != nil {
-		return true
-	}
-	if is != major {
-		return is > major
-	}
-	sub, err := strconv.Atoi(second)
-	return err != nil || sub >= minor
+	var is, sub int
+	read, _ := fmt.Sscanf(version, "%d.%d", &is, &sub)
+	return read == 0 || is > major || is == major && (read == 1 || sub >= minor)
 }

@@ -24,36 +24,25 @@ func (c *crew) run(f func()) {
 	case worker := <-c.idle:
 		worker <- f
 	default:
-		worker := make(chan func(), 1)
-		worker <- f
-		go c.work(worker)
+		go c.work(f)
 	}
 }
 
-func (c *crew) work(worker chan func()) {
+func (c *crew) work(f func()) {
+	worker := make(chan func(), 1)
 	for {
-		select {
-		case f := <-worker:
-			f()
-		case <-c.closed:
-			return
-		}
+		f()
 		select {
 		case c.idle <- worker:
 		default:
 			return
 		}
+		select {
+		case f = <-worker:
+		case <-c.closed:
+			return
+		}
 	}
-}
-
-// until calls f with a context that ends when most has gone by, at the latest.
-func until[T any](ctx context.Context, most time.Duration, f func(context.Context) (T, error)) (T, error) {
-	if end, ok := ctx.Deadline(); !ok || time.Until(end) > most {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, most)
-		defer cancel()
-	}
-	return f(ctx)
 }
 
 // within calls f, and returns when most has gone by, ctx has ended or the crew was closed, at the

@@ -82,9 +82,19 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// failed returns the error of an operation.
+// failed returns the error of an operation; nil for none.
 func (l *Log) failed(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("redis: %s: %w", operation, l.store.place(err))
+}
+
+// report reports a warning.
+func (l *Log) report(warning error) {
+	if l.options.Report != nil {
+		l.options.Report(warning)
+	}
 }
 
 func (l *Log) sleep(ctx context.Context, span time.Duration) error {
@@ -127,11 +137,11 @@ func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, wr
 	if err := ctx.Err(); err != nil {
 		return nil, notWritten(err)
 	}
-	eval := l.eval
+	send := l.store.client.Process
 	if writes && l.store.options.WaitReplicas > 0 {
-		eval = l.evalAndWait
+		send = l.sendAndWait
 	}
-	call := func(ctx context.Context) (any, error) { return eval(ctx, sc, keys, args) }
+	call := func(ctx context.Context) (any, error) { return eval(ctx, send, sc, keys, args) }
 	if writes { // to hand the call to another goroutine takes as long as the server takes for it
 		reply, _, err = try(ctx, l, l.store.options.Timeout, l.store.settings.heeds, call)
 	} else {

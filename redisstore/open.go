@@ -2,29 +2,16 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
+	"slices"
 	"sync"
 )
 
-// formerLayout is the layout before, which this version takes over, and formerNames are its keys,
-// in the order in which the scripts know them.
-const formerLayout = "2"
-
-var formerNames = []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found", "spend", "pools"}
-
-var (
-	//go:embed scripts/guard.lua
-	guardLua string
-	//go:embed scripts/enter.lua
-	enterLua string
-
-	enterScript = newScript(guardLua + enterLua)
-)
+var enterScript = newScript("guard", "enter")
 
 // enter keeps programs of the layout before out, or takes over the log that they have.
 func (l *Log) enter(ctx context.Context) error {
-	status, err := patiently(ctx, l.store, l.crew, func(ctx context.Context) (any, error) {
-		return l.eval(ctx, enterScript, l.keys[ownKeys:], []any{l.keepFor()})
+	status, err := patiently(ctx, l, func(ctx context.Context) (any, error) {
+		return eval(ctx, l.store.client.Process, enterScript, l.keys[ownKeys:], []any{l.keepFor()})
 	})
 	switch {
 	case err != nil:
@@ -35,11 +22,11 @@ func (l *Log) enter(ctx context.Context) error {
 	return statusOf(status)
 }
 
-// past are the logs that limiters of this program have used, so that one which is gone is not taken
-// for one that never was. It is safe for concurrent use.
-type past struct {
-	mu  sync.Mutex
-	all []lineage // the latest last
+// used are the logs that limiters of this program have used, the latest last, so that one which is
+// gone is not taken for one that never was. A program may make a Store for each of its limiters.
+var used struct {
+	sync.Mutex
+	logs []lineage
 }
 
 // lineage is where a log is: in a run of a server, under a prefix.
@@ -48,41 +35,20 @@ type lineage struct{ run, prefix string }
 // mostLineages bounds the logs that a program remembers.
 const mostLineages = 256
 
-var used past // of the program: it may make a Store for each of its limiters
-
 // use notes that there is a log, and isUsed reports whether there was one.
 func (l *Log) use() {
-	l.store.used.Store(true)
-	used.note(lineage{l.store.run, l.store.options.Prefix})
+	s := l.store
+	s.used.Store(true)
+	used.Lock()
+	defer used.Unlock()
+	if of := (lineage{s.run, s.options.Prefix}); s.run != "" && !slices.Contains(used.logs, of) {
+		used.logs = append(used.logs, of)
+		used.logs = used.logs[max(len(used.logs)-mostLineages, 0):]
+	}
 }
 
 func (l *Log) isUsed() bool {
-	return l.store.used.Load() || used.has(lineage{l.store.run, l.store.options.Prefix})
-}
-
-// note notes that a log was used, once.
-func (p *past) note(of lineage) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if of.run == "" || p.hasLocked(of) {
-		return
-	}
-	if p.all = append(p.all, of); len(p.all) > mostLineages {
-		p.all = p.all[1:]
-	}
-}
-
-func (p *past) has(of lineage) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hasLocked(of)
-}
-
-func (p *past) hasLocked(of lineage) bool {
-	for _, is := range p.all {
-		if is == of {
-			return true
-		}
-	}
-	return false
+	used.Lock()
+	defer used.Unlock()
+	return l.store.used.Load() || slices.Contains(used.logs, lineage{l.store.run, l.store.options.Prefix})
 }

@@ -20,8 +20,11 @@ const hashBytes = 4
 type placeText struct{ log, seq, low, hash string }
 
 func placeOf(at store.Position) placeText {
-	low, hash := splitSum(at.Sum)
-	return placeText{strconv.FormatUint(at.Log, 10), strconv.FormatInt(at.Seq, 10), low, string(hash)}
+	return placeText{
+		log: strconv.FormatUint(at.Log, 10), seq: strconv.FormatInt(at.Seq, 10),
+		low:  fmt.Sprintf("%0*d", lowDigits, uint32(at.Sum)),
+		hash: string(binary.BigEndian.AppendUint32(nil, uint32(at.Sum>>32))),
+	}
 }
 
 // text returns the place as the end of the log.
@@ -29,10 +32,6 @@ func (p *placeText) text() string { return p.log + ":" + p.seq + ":" + p.low + "
 
 // lowDigits is how many digits of a time, in microseconds, are in the sum of a place.
 const lowDigits = 9
-
-func splitSum(sum uint64) (low string, hash []byte) {
-	return fmt.Sprintf("%0*d", lowDigits, uint32(sum)), binary.BigEndian.AppendUint32(nil, uint32(sum>>32))
-}
 
 func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
 
@@ -89,13 +88,17 @@ func stampOf(us int64) store.Stamp { return store.Stamp{Wall: us * 1000} }
 
 func parseRowID(id string) (seq, us int64, err error) {
 	first, second, _ := strings.Cut(id, "-")
-	if seq, err = strconv.ParseInt(first, 10, 64); err == nil {
-		us, err = strconv.ParseInt(second, 10, 64)
-	}
-	if err != nil {
-		err = fmt.Errorf("%w %q", errRow, id)
+	if seq, err = parseNumber(first); err == nil {
+		us, err = parseNumber(second)
 	}
 	return seq, us, err
+}
+
+func parseNumber(text any) (n int64, err error) {
+	if n, err = strconv.ParseInt(fmt.Sprint(text), 10, 64); err != nil {
+		err = fmt.Errorf("%w: %w", errRow, err)
+	}
+	return n, err
 }
 
 // statusOf returns the error that a status of a script stands for.
@@ -118,60 +121,45 @@ func statusOf(status any) error {
 // decodePage returns the page in a reply of append.lua, with the own batch where it is on it. That
 // has its hashes, and gets its places.
 func decodePage(after store.Position, reply any, own []store.Entry) (news store.News, err error) {
-	if us, ok := reply.(string); ok { // the common case
-		return atEnd(after, us, own)
+	time, last := reply, after.Seq+int64(len(own)) // where the place is the end: the common case
+	var rows []any
+	if values, ok := reply.([]any); ok {
+		if time, last, rows, err = parsePage(values); err != nil {
+			return news, err
+		}
 	}
-	values, _ := reply.([]any)
-	if len(values) == 0 {
-		return news, fmt.Errorf("%w: reply %T", errRow, reply)
-	}
-	if err := statusOf(values[0]); err != nil {
-		return news, err
-	}
-	if len(values) != 4 {
-		return news, fmt.Errorf("%w: a reply of %d values", errRow, len(values))
-	}
-	us, err := parseTime(values[1])
+	us, err := parseNumber(time)
 	if err != nil {
 		return news, err
-	}
-	last, err := strconv.ParseInt(fmt.Sprint(values[2]), 10, 64)
-	if err != nil {
-		return news, fmt.Errorf("%w: the last number is %v", errRow, values[2])
-	}
-	rows, _ := values[3].([]any)
-	room := make([]store.Entry, 0, min(max(last-after.Seq, 0), usualPage))
-	if news.Entries, err = decodeRows(room, after, rows); err != nil {
-		return store.News{}, err
 	}
 	news.Now, news.More = stampOf(us), len(rows) == pageRows
-	if len(own) > 0 && !news.More {
+	if len(rows) > 0 {
+		room := make([]store.Entry, 0, min(max(last-after.Seq, 0), usualPage))
+		if news.Entries, err = decodeRows(room, after, rows); err != nil {
+			return store.News{}, err
+		}
+	}
+	if !news.More {
 		place(own, after.Log, last, us)
 		news.Entries = append(news.Entries, own...)
 	}
 	return news, nil
 }
 
-// atEnd returns the page of an append behind a place that is the end, or of a read there.
-func atEnd(after store.Position, time string, own []store.Entry) (news store.News, err error) {
-	us, err := parseTime(time)
+// parsePage returns what a reply of several values has.
+func parsePage(values []any) (time any, last int64, rows []any, err error) {
+	if len(values) > 0 {
+		err = statusOf(values[0])
+	}
+	if err == nil && len(values) != 4 {
+		err = fmt.Errorf("%w: a reply of %d values", errRow, len(values))
+	}
 	if err != nil {
-		return news, err
+		return nil, 0, nil, err
 	}
-	news.Now = stampOf(us)
-	if len(own) > 0 {
-		place(own, after.Log, after.Seq+int64(len(own)), us)
-		news.Entries = own
-	}
-	return news, nil
-}
-
-func parseTime(value any) (us int64, err error) {
-	text, _ := value.(string)
-	if us, err = strconv.ParseInt(text, 10, 64); err != nil {
-		return 0, fmt.Errorf("%w: the time is %v", errRow, value)
-	}
-	return us, nil
+	rows, _ = values[3].([]any)
+	last, err = parseNumber(values[2])
+	return values[1], last, rows, err
 }
 
 // usualPage is how many entries a page seldom exceeds.

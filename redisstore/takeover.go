@@ -18,21 +18,22 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-// The keys of the layout before, in the order of formerNames.
-const (
-	formerLog = iota
-	formerMeta
-	formerDays
-	formerQuotas
-	formerCooldowns
-	formerAnswers
-	formerProcs
-	formerHoles
-	formerFound
-	formerSpend
-	formerPools
-	formerLeast = formerFound // how many keys the first versions of the layout had
-)
+// formerLayout is the layout before, which this version takes over.
+const formerLayout = "2"
+
+// formerNames are its keys, in the order in which the scripts know them.
+var formerNames = []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found", "spend", "pools"}
+
+// formerLeast is how many of them the first versions of the layout had.
+const formerLeast = 8
+
+// formerKey returns a key of the layout before.
+func (l *Log) formerKey(name string) string {
+	return keyOf(l.store.options.Prefix, formerLayout, name)
+}
+
+// isLater reports whether a head is the one that guard.lua puts there.
+func isLater(head string) bool { return strings.HasPrefix(head, "later.") }
 
 // errFormerLives says that the log of before is in use.
 var errFormerLives = errors.New("a process of an earlier version shares the quota: " +
@@ -54,17 +55,11 @@ func (l *Log) takeOver(ctx context.Context) error {
 }
 
 func (l *Log) tryTakeOver(ctx context.Context) error {
-	t := taking{log: l}
-	if err := t.begin(ctx); err != nil {
+	t := taking{log: l, answers: make(map[string]state.Answers)}
+	if err := t.begin(ctx); err != nil || isLater(t.head) { // somebody else has taken it over
 		return err
 	}
-	if t.head == "" {
-		return nil // somebody else has taken it over
-	}
-	if err := t.read(ctx); err != nil {
-		return fmt.Errorf("take over the log of an earlier version: %w", err)
-	}
-	bytes, err := t.Image(rand.Uint64())
+	bytes, err := t.image(ctx)
 	if err != nil {
 		return fmt.Errorf("take over the log of an earlier version: %w", err)
 	}
@@ -98,38 +93,30 @@ func (t *taking) begin(ctx context.Context) error {
 		return err
 	}
 	meta, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
-		return l.store.client.HMGet(ctx, t.key(formerMeta), "head", "span", "used").Result()
+		return l.store.client.HMGet(ctx, l.formerKey("meta"), "head", "span", "used").Result()
 	})
 	if err != nil {
 		return err
 	}
-	var text [3]string
-	for i := range text {
-		text[i], _ = meta[i].(string)
-	}
-	fields := strings.Fields(text[0])
-	if t.head = text[0]; strings.HasPrefix(t.head, "later.") {
-		t.head = ""
+	if t.head, _ = meta[0].(string); isLater(t.head) {
 		return nil
 	}
 	wall := now.UnixNano()
 	t.Content = former.New(account.Now{Instant: wall, Wall: wall})
-	number := func(text string) (n int64) {
-		if n, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return 0
-		}
+	number := func(text any) int64 {
+		n, _ := strconv.ParseInt(fmt.Sprint(text), 10, 64) // one that is none is as good as none
 		return n
 	}
-	if len(fields) == 6 {
+	if fields := strings.Fields(t.head); len(fields) == 6 {
 		t.shift, t.Folded = nanos(number(fields[1])), number(fields[2])
 	}
-	t.Span = number(text[1])
-	if used := number(text[2]); used != 0 {
+	t.Span = number(meta[1])
+	if used := number(meta[2]); used != 0 {
 		t.UsedAt = nanos(used) - t.shift
 	}
 	living, err := ask(ctx, l, func(ctx context.Context) (int64, error) {
 		from := strconv.FormatInt((wall+t.shift)/int64(time.Millisecond), 10)
-		return l.store.client.ZCount(ctx, t.key(formerProcs), from, "+inf").Result()
+		return l.store.client.ZCount(ctx, l.formerKey("procs"), from, "+inf").Result()
 	})
 	if err == nil && living > 0 {
 		err = errFormerLives
@@ -137,25 +124,25 @@ func (t *taking) begin(ctx context.Context) error {
 	return err
 }
 
-func (t *taking) key(key int) string { return t.log.keys[ownKeys+key] }
-
-// read reads all keys. Where the server has evicted some of them, what these had counts as used.
-func (t *taking) read(ctx context.Context) error {
+// image reads all keys, and makes an image of them. Where the server has evicted some of them, what
+// these had counts as used.
+func (t *taking) image(ctx context.Context) ([]byte, error) {
 	whole, err := t.isWhole(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !whole {
 		t.UsedAt = t.Now.Wall
-		t.report(errors.New("keys of the log of an earlier version are missing, so that the last minute counts as used"))
+		t.log.report(t.log.failed("open log",
+			errors.New("keys of the log of an earlier version are missing, so that the last minute counts as used")))
 	}
 	for _, hash := range []struct {
-		key  int
-		what string
-		add  func(field, value string) error
+		key, what string
+		add       func(field, value string) error
 	}{
-		{formerDays, "day", t.addDay}, {formerCooldowns, "cooldown", t.addCooldown}, {formerFound, "found limit", t.addFound},
-		{formerPools, "pool", t.addPool}, {formerAnswers, "answers", t.addAnswers}, {formerSpend, "spend", t.addSpend},
+		{"days", "day", adding(t.Days, parseDay)}, {"cooldowns", "cooldown", adding(t.Cooldowns, parseCooldown)},
+		{"found", "found limit", adding(t.Found, state.ParseFound)}, {"spend", "spend", adding(t.Spend, parseSpent)},
+		{"pools", "pool", t.addPool}, {"answers", "answers", t.addAnswers},
 	} {
 		err := t.scan(ctx, hash.key, func(field, value string) error {
 			name, ok := formerName(field)
@@ -168,21 +155,21 @@ func (t *taking) read(ctx context.Context) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := t.scan(ctx, formerQuotas, t.addQuota); err != nil {
-		return err
+	if err := t.scan(ctx, "quotas", t.addQuota); err != nil {
+		return nil, err
 	}
 	if err := t.readEvents(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	for name, said := range t.Said {
 		if !said.IsEmpty() {
 			t.Quotas[name] = catalog.QuotaOf(said)
 		}
 	}
-	return nil
+	return t.Image(rand.Uint64())
 }
 
 // formerAll is a field of the days of versions that have all keys.
@@ -190,49 +177,26 @@ const formerAll = "\x00(the store is of a later version of go-ratelimit, update 
 
 // isWhole reports whether all keys are there. The first versions did not have the last of them.
 func (t *taking) isWhole(ctx context.Context) (bool, error) {
-	type count struct {
-		all  bool
-		keys int64
-	}
-	keys := t.log.keys[ownKeys:]
-	is, err := ask(ctx, t.log, func(ctx context.Context) (is count, err error) {
-		if is.all, err = t.log.store.client.HExists(ctx, keys[formerDays], formerAll).Result(); err != nil {
-			return is, err
-		}
-		if !is.all {
-			keys = keys[:formerLeast]
-		}
-		is.keys, err = t.log.store.client.Exists(ctx, keys...).Result()
-		return is, err
+	client, keys := t.log.store.client, t.log.keys[ownKeys:]
+	all, err := ask(ctx, t.log, func(ctx context.Context) (bool, error) {
+		return client.HExists(ctx, t.log.formerKey("days"), formerAll).Result()
 	})
-	return is.keys == int64(len(keys)), err
-}
-
-func (t *taking) report(err error) {
-	if report := t.log.options.Report; report != nil {
-		report(t.log.failed("open log", err))
+	if err != nil {
+		return false, err
 	}
+	if !all {
+		keys = keys[:formerLeast]
+	}
+	are, err := ask(ctx, t.log, func(ctx context.Context) (int64, error) { return client.Exists(ctx, keys...).Result() })
+	return are == int64(len(keys)), err
 }
 
-func (t *taking) addDay(name, text string) (err error) {
-	t.Days[name], err = parseDay(text)
-	return err
-}
-
-func (t *taking) addFound(name, text string) (err error) {
-	t.Found[name], err = state.ParseFound(text)
-	return err
-}
-
-func (t *taking) addSpend(name, text string) (err error) {
-	t.Spend[name], err = parseSpent(text)
-	return err
-}
-
-func (t *taking) addCooldown(name, text string) error {
-	until, cause, err := parseOrdered(text)
-	t.Cooldowns[name] = state.Cooldown{Until: time.Unix(0, until), Cause: cause}
-	return err
+// adding returns a function that adds to a map what a text says of a name.
+func adding[V any](all map[string]V, parse func(text string) (V, error)) func(name, text string) error {
+	return func(name, text string) (err error) {
+		all[name], err = parse(text)
+		return err
+	}
 }
 
 func (t *taking) addPool(name, text string) error {
@@ -244,34 +208,26 @@ func (t *taking) addPool(name, text string) error {
 }
 
 func (t *taking) addAnswers(name, text string) error {
-	is, err := state.ParseAnswers(text)
-	if err != nil {
-		return nil // they are learned anew
+	if is, err := state.ParseAnswers(text); err == nil { // others are learned anew
+		t.answers[name] = is
 	}
-	if t.answers == nil {
-		t.answers = make(map[string]state.Answers)
-	}
-	t.answers[name] = is
 	return nil
 }
 
 // addQuota adds what a field of the quotas says: its first letter tells who says it, or that it is
 // the classes.
 func (t *taking) addQuota(field, text string) error {
-	if field == "" {
+	if field == "c" {
+		t.Classes = text
 		return nil
 	}
-	origin, name := state.Program, field[1:]
-	switch field[0] {
-	case 'c':
-		if name == "" {
-			t.Classes = text
-		}
-		return nil
-	case 'p':
-	case 'a':
+	origin := state.Program
+	name, ok := strings.CutPrefix(field, "p")
+	if !ok {
 		origin = state.Account
-	default:
+		name, ok = strings.CutPrefix(field, "a")
+	}
+	if !ok {
 		return nil
 	}
 	var q state.Quota
@@ -292,25 +248,22 @@ func (t *taking) addQuota(field, text string) error {
 const formerPage = 1000
 
 // scan calls f for each field of a hash, at least once.
-func (t *taking) scan(ctx context.Context, key int, f func(field, value string) error) error {
-	type page struct {
-		fields []string
-		cursor uint64
-	}
+func (t *taking) scan(ctx context.Context, key string, f func(field, value string) error) error {
 	for cursor := uint64(0); ; {
-		p, err := ask(ctx, t.log, func(ctx context.Context) (p page, err error) {
-			p.fields, p.cursor, err = t.log.store.client.HScan(ctx, t.key(key), cursor, "", formerPage).Result()
-			return p, err
+		page, err := ask(ctx, t.log, func(ctx context.Context) (*redis.ScanCmd, error) {
+			page := t.log.store.client.HScan(ctx, t.log.formerKey(key), cursor, "", formerPage)
+			return page, page.Err()
 		})
 		if err != nil {
 			return err
 		}
-		for i := 0; i+1 < len(p.fields); i += 2 {
-			if err := f(p.fields[i], p.fields[i+1]); err != nil {
+		fields, next := page.Val()
+		for i := 0; i+1 < len(fields); i += 2 {
+			if err := f(fields[i], fields[i+1]); err != nil {
 				return err
 			}
 		}
-		if cursor = p.cursor; cursor == 0 {
+		if cursor = next; cursor == 0 {
 			return nil
 		}
 	}
@@ -319,7 +272,7 @@ func (t *taking) scan(ctx context.Context, key int, f func(field, value string) 
 // readEvents reads the stream. What was spent is in its hash with each event.
 func (t *taking) readEvents(ctx context.Context) error {
 	dropped := make(map[string]string)
-	err := t.scan(ctx, formerHoles, func(field, value string) error { dropped[field] = value; return nil })
+	err := t.scan(ctx, "holes", func(field, value string) error { dropped[field] = value; return nil })
 	if err != nil {
 		return err
 	}
@@ -335,18 +288,15 @@ func (t *taking) readEvents(ctx context.Context) error {
 	}
 	for from := "-"; ; {
 		page, err := ask(ctx, t.log, func(ctx context.Context) ([]redis.XMessage, error) {
-			return t.log.store.client.XRangeN(ctx, t.key(formerLog), from, "+", formerPage).Result()
+			return t.log.store.client.XRangeN(ctx, t.log.formerKey("log"), from, "+", formerPage).Result()
 		})
 		if err != nil {
 			return err
 		}
 		for _, m := range page {
+			seq, _, _ := strings.Cut(m.ID, "-")
 			value, _ := m.Values["e"].(string)
-			n, err := parseFormerEntry(m.ID, value)
-			if err == nil {
-				err = n.events(dropped[strconv.FormatInt(n.seq, 10)], add)
-			}
-			if err != nil {
+			if err := formerEvents(m.ID, value, dropped[seq], add); err != nil {
 				return err
 			}
 			from = "(" + m.ID

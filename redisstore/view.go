@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,10 +23,7 @@ func (s *Store) View(ctx context.Context) (view store.View, err error) {
 			break
 		}
 	}
-	if err != nil {
-		return store.View{}, l.failed("look", err)
-	}
-	return view, nil
+	return view, l.failed("look", err)
 }
 
 func (l *Log) view(ctx context.Context) (view store.View, err error) {
@@ -72,28 +68,22 @@ func (l *Log) rowsBehind(ctx context.Context, at store.Position) ([]any, error) 
 // holds returns an error if the rows behind a place may be gone: they were read one page after the
 // other.
 func (l *Log) holds(ctx context.Context, at store.Position) error {
-	meta, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
-		return l.store.client.HMGet(ctx, l.keys[keyMeta], "log", "seq").Result()
-	})
-	if err != nil {
-		return err
+	m, err := l.meta(ctx)
+	if err == nil && (m.Log != at.Log || m.Base > at.Seq) {
+		err = store.ErrTrimmed
 	}
-	base, _ := meta[1].(string)
-	if seq, err := strconv.ParseInt(base, 10, 64); err != nil || meta[0] != placeOf(at).log || seq > at.Seq {
-		return store.ErrTrimmed
-	}
-	return nil
+	return err
 }
 
 // noLog returns why there is no log to look at.
 func (l *Log) noLog(ctx context.Context) error {
 	head, err := ask(ctx, l, func(ctx context.Context) (string, error) {
-		return l.store.client.HGet(ctx, l.keys[ownKeys+1], "head").Result()
+		return l.store.client.HGet(ctx, l.formerKey("meta"), "head").Result()
 	})
 	switch {
 	case err != nil && !errors.Is(err, redis.Nil):
 		return err
-	case err == nil && !strings.HasPrefix(head, "later."): // which guard.lua puts there
+	case err == nil && !isLater(head):
 		return fmt.Errorf("it has the layout of an earlier version (%s): "+
 			"the first limiter of this version that opens it takes it over", formerLayout)
 	}
