@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -25,15 +26,14 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 
 func (l *Log) append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {
 	batch = slices.Clone(batch) // what was passed is not changed
-	place := placeOf(after)
-	args := append(make([]any, 0, 7), place.text(), l.keepFor(), pageRows)
+	args := append(make([]any, 0, 7), placeText(after), l.keepFor(), pageRows)
 	if n := len(batch); n > 0 {
-		next := strconv.FormatInt(after.Seq+int64(n), 10)
-		args = append(args, encodeRow(batch), n, next, place.log+":"+next+":")
+		next := after.Seq + int64(n)
+		args = append(args, encodeRow(batch), n, next, fmt.Sprintf("%d:%d:", after.Log, next))
 	}
-	keys := l.keys[:ownKeys]
-	if l.isKeepDue() {
-		keys = l.keys
+	keys := l.keys
+	if keep := l.options.Keep; keep > 0 && isDue(&l.keepAt, min(keepEvery, keep/4)) {
+		keys = slices.Concat(l.keys, l.former)
 	}
 	reply, err := l.run(ctx, appendScript, keys, args, len(batch) > 0)
 	if err != nil {
@@ -48,17 +48,12 @@ func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.
 	for began := time.Now(); ; {
 		news, err := l.append(ctx, after, nil)
 		left := wait - time.Since(began)
-		if err == nil && (len(news.Entries) > 0 || left <= 0) {
-			return news, nil
+		if err != nil || len(news.Entries) > 0 || left <= 0 {
+			return news, l.failed("read", err)
 		}
-		woken := false
-		if err == nil {
-			woken, err = l.await(ctx, after, min(left, l.store.settings.longestBlock))
-		}
-		if err == nil && woken && gather > 0 {
-			if err = l.sleep(ctx, min(gather, wait-time.Since(began))); err == nil {
-				return store.News{}, nil // the reader may have heard of them by its appends
-			}
+		woken, err := l.await(ctx, after, min(left, l.store.settings.longestBlock))
+		if err == nil && woken && gather > 0 { // the reader may hear of them by its appends
+			return store.News{}, l.failed("read", l.sleep(ctx, min(gather, wait-time.Since(began))))
 		}
 		if err != nil {
 			return store.News{}, l.failed("read", err)

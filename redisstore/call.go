@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
-	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -23,33 +22,15 @@ func isAnswer(err error) (is, passes bool) {
 	return is, is && slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(answer, prefix) })
 }
 
-// try calls f once: on this goroutine, or on one of the crew. passes says that its error is an
-// answer that may be another one the next moment.
-func try[T any](ctx context.Context, l *Log, most time.Duration, here bool, f func(context.Context) (T, error)) (value T, passes bool, err error) {
-	if here {
-		ctx, cancel := context.WithTimeout(ctx, most)
-		value, err = f(ctx)
-		cancel()
-	} else {
-		value, err = within(ctx, most, l.crew, f)
-	}
-	if err == nil {
-		return value, false, nil
-	}
-	answered, passes := isAnswer(err)
-	if !answered || passes {
-		l.store.reroute()
-	}
-	return value, passes, l.store.explain(ctx, err)
-}
-
 // ask calls f for one step of an operation that changes nothing which anybody sees. Answers that
 // pass are asked for again, as long as Options.Timeout lasts.
 func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
 	end := time.Now().Add(l.store.options.Timeout)
 	var answer error
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		value, passes, err := try(ctx, l, time.Until(end), false, f)
+		value, err := within(ctx, time.Until(end), l.crew, f)
+		err = l.store.told(ctx, err)
+		_, passes := isAnswer(err)
 		if passes {
 			answer = err
 		} else if answer != nil && isTimeout(err) { // which tells less
@@ -72,10 +53,9 @@ func patiently[T any](ctx context.Context, l *Log, f func(context.Context) (T, e
 		if err == nil || isFinal(err) {
 			return value, err
 		}
-		if told := s.explain(context.WithoutCancel(ctx), err); cause == nil || told != err || !isTimeout(err) {
+		if told := s.told(context.WithoutCancel(ctx), err); cause == nil || told != err || !isTimeout(err) {
 			cause = told
 		}
-		s.reroute()
 		if ended := l.sleep(ctx, pause); ended != nil {
 			if !errors.Is(cause, ended) {
 				cause = fmt.Errorf("%w: %w", ended, cause)
@@ -95,10 +75,21 @@ func isFinal(err error) bool {
 // explainFor is how long it may take to find out why a call had no answer.
 const explainFor = 15 * time.Millisecond
 
-// explain returns why there was no answer in time, if the server cannot be connected to: go-redis
-// tries that again and again, and then says that the time was over. It returns other errors as they
-// are. Whatever says that the time was over is context.DeadlineExceeded, too.
-func (s *Store) explain(ctx context.Context, err error) error {
+// told returns what is told of a call that failed. It has the client of a Cluster ask for the
+// masters anew, in the background: by itself that does so when a master says MOVED, and once a
+// minute, but not when a master is gone.
+//
+// Where there was no answer in time, told tells why the server cannot be connected to: go-redis
+// tries that again and again, and then says that the time was over. Whatever says that is
+// context.DeadlineExceeded, too. Other errors are as they are.
+func (s *Store) told(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	answered, passes := isAnswer(err)
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && (!answered || passes) {
+		cluster.ReloadState(context.Background())
+	}
 	if !isTimeout(err) {
 		return err
 	}
@@ -119,65 +110,4 @@ func (s *Store) explain(ctx context.Context, err error) error {
 // isTimeout reports whether an error says no more than that there was no answer in time.
 func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
-}
-
-// reroute has the client of a Cluster ask for the masters anew, in the background. By itself it
-// does so when a master says MOVED, and once a minute, but not when a master is gone.
-func (s *Store) reroute() {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		cluster.ReloadState(context.Background())
-	}
-}
-
-// once is a command that the client does not send again by itself: what the second answer says
-// would not be so of the first.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
-// newOnce returns a command whose first key is the word at a place.
-func newOnce(ctx context.Context, keyAt int8, words ...any) once {
-	command := once{redis.NewCmd(ctx, words...)}
-	command.SetFirstKeyPos(keyAt)
-	return command
-}
-
-// script is a script with its text.
-type script struct{ text, hash string }
-
-//go:embed scripts
-var scripts embed.FS
-
-// newScript returns the script of some files, one behind the other.
-func newScript(names ...string) *script {
-	var text []byte
-	for _, name := range names {
-		part, err := scripts.ReadFile("scripts/" + name + ".lua")
-		if err != nil {
-			panic(err) // of a file that is not embedded
-		}
-		text = append(text, part...)
-	}
-	return &script{string(text), redis.NewScript(string(text)).Hash()}
-}
-
-// sender sends a command, and returns its error.
-type sender func(context.Context, redis.Cmder) error
-
-// eval runs a script by its hash, and by its text where the server does not know it.
-func eval(ctx context.Context, send sender, sc *script, keys []string, args []any) (any, error) {
-	call := func(name, what string) (any, error) {
-		words := append(make([]any, 0, 3+len(keys)+len(args)), name, what, len(keys))
-		for _, key := range keys {
-			words = append(words, key)
-		}
-		command := newOnce(ctx, 3, append(words, args...)...)
-		err := send(ctx, command)
-		return command.Val(), err
-	}
-	reply, err := call("evalsha", sc.hash)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return call("eval", sc.text)
-	}
-	return reply, err
 }

@@ -84,22 +84,18 @@ func (s *Store) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info := func(section string) (string, error) {
-		return within(ctx, s.options.OpenTimeout, l.crew, func(ctx context.Context) (string, error) {
-			return s.client.Info(ctx, section).Result()
-		})
-	}
-	text, err := info("server")
-	s.run = infoField(text, "run_id")
+	info, err := within(ctx, s.options.OpenTimeout, l.crew, func(ctx context.Context) (string, error) {
+		return s.client.Info(ctx).Result()
+	})
 	if err != nil {
 		warn("the server's version is not known, and has to be at least 6.2: %w", err)
-	} else if version := infoField(text, "redis_version"); !isAtLeast(version, 6, 2) {
+		warn("whether the server evicts keys is not known; maxmemory-policy should be noeviction: %w", err)
+	}
+	s.run = infoField(info, "run_id")
+	if version := infoField(info, "redis_version"); !isAtLeast(version, 6, 2) {
 		return fmt.Errorf("the server is of version %q, want at least 6.2", version)
 	}
-	text, err = info("memory")
-	if err != nil {
-		warn("whether the server evicts keys is not known; maxmemory-policy should be noeviction: %w", err)
-	} else if policy := infoField(text, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+	if policy := infoField(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
 		warn("the server may evict the quota, because maxmemory-policy is %s: set it to noeviction", policy)
 	}
 	return nil

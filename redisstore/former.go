@@ -1,12 +1,12 @@
 package redisstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +30,7 @@ func formerEvents(id, value, dropped string, f func(*former.Event) error) error 
 	if err != nil || seq > 1<<62 { // so that there are places behind it
 		return fmt.Errorf("%w: ID %q", errEntry, id)
 	}
-	d := formerDecoder{rest: strings.NewReader(value), micros: micros}
+	d := formerDecoder{rest: bytes.NewBufferString(value), micros: micros}
 	count := d.uvarint()
 	d.byte()
 	d.process = int64(d.uvarint())
@@ -77,7 +77,7 @@ const otherProcess = 0x80
 
 // formerDecoder reads the events of an entry. The first error stays.
 type formerDecoder struct {
-	rest    *strings.Reader
+	rest    *bytes.Buffer
 	micros  int64
 	process int64
 	models  []string
@@ -151,9 +151,7 @@ func (d *formerDecoder) text(n uint64) string {
 		d.fail(io.ErrUnexpectedEOF)
 		return ""
 	}
-	b := make([]byte, n)
-	d.rest.Read(b) // which has them
-	return string(b)
+	return string(d.rest.Next(int(n)))
 }
 
 // nanos returns a time in microseconds as one in nanoseconds, held at the ends of the range.
@@ -172,25 +170,17 @@ func parseOrdered(text string) (n int64, rest string, err error) {
 
 // parseDay reads a day: when it began, and the counts of requests and of tokens.
 func parseDay(text string) (d state.DayUsage, err error) {
-	if d.Start, text, err = parseOrdered(text); err != nil {
-		return d, fmt.Errorf("day: %w", err)
+	d.Start, text, err = parseOrdered(text)
+	if err == nil {
+		_, err = fmt.Sscanf(text, "%d %d", &d.Count, &d.Tokens)
 	}
-	count, total, _ := strings.Cut(text, " ")
-	if d.Count, err = parseCount(count); err != nil {
-		return d, fmt.Errorf("day: requests: %w", err)
+	if err == nil && min(d.Count, d.Tokens) < 0 {
+		err = fmt.Errorf("%d is negative", min(d.Count, d.Tokens))
 	}
-	if d.Tokens, err = parseCount(total); err != nil {
-		return d, fmt.Errorf("day: tokens: %w", err)
+	if err != nil {
+		err = fmt.Errorf("day: %w", err)
 	}
-	return d, nil
-}
-
-func parseCount(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err == nil && n < 0 {
-		err = fmt.Errorf("%d is negative", n)
-	}
-	return n, err
+	return d, err
 }
 
 // parseCooldown reads until when a model cools down, and why.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -137,7 +138,7 @@ func (l *Log) Begin(ctx context.Context, old uint64, image store.Image) error {
 // begin begins a log. With the head of a log of the layout before it does so only if that has not
 // changed; the error is store.ErrLost otherwise.
 func (l *Log) begin(ctx context.Context, old uint64, image store.Image, formerHead string) error {
-	err := l.show(ctx, image, l.keys[ownKeys:], strconv.FormatUint(old, 10), formerHead)
+	err := l.show(ctx, image, l.former, strconv.FormatUint(old, 10), formerHead)
 	if err == nil {
 		l.use()
 	}
@@ -155,10 +156,9 @@ func (l *Log) show(ctx context.Context, image store.Image, more []string, rest .
 			return err
 		}
 	}
-	place := placeOf(image.At)
-	args := []any{place.log, place.seq, place.low, place.hash, pieces, len(image.Bytes), l.keepFor()}
-	keys := append(append(make([]string, 0, len(l.keys)+1), l.keys[:ownKeys]...), key)
-	status, err := l.run(ctx, saveScript, append(keys, more...), append(args, rest...), true)
+	args := []any{placeText(image.At), pieces, len(image.Bytes), l.keepFor()}
+	keys := slices.Concat(l.keys, []string{key}, more)
+	status, err := l.run(ctx, saveScript, keys, append(args, rest...), true)
 	if err == nil {
 		err = statusOf(status)
 	}

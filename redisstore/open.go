@@ -11,7 +11,7 @@ var enterScript = newScript("guard", "enter")
 // enter keeps programs of the layout before out, or takes over the log that they have.
 func (l *Log) enter(ctx context.Context) error {
 	status, err := patiently(ctx, l, func(ctx context.Context) (any, error) {
-		return eval(ctx, l.store.client.Process, enterScript, l.keys[ownKeys:], []any{l.keepFor()})
+		return eval(ctx, l.store.client.Process, enterScript, l.former, []any{l.keepFor()})
 	})
 	switch {
 	case err != nil:

@@ -16,22 +16,12 @@ var errRow = errors.New("malformed row")
 // hashBytes is how many bytes of a row hash its batch.
 const hashBytes = 4
 
-// placeText is a place as the scripts have it: the log, the number, and the two halves of the sum.
-type placeText struct{ log, seq, low, hash string }
-
-func placeOf(at store.Position) placeText {
-	return placeText{
-		log: strconv.FormatUint(at.Log, 10), seq: strconv.FormatInt(at.Seq, 10),
-		low:  fmt.Sprintf("%0*d", lowDigits, uint32(at.Sum)),
-		hash: string(binary.BigEndian.AppendUint32(nil, uint32(at.Sum>>32))),
-	}
+// placeText returns a place as the scripts have it: the log, the number, and the two halves of the
+// sum. The first of these is the last nine digits of a time, in microseconds.
+func placeText(at store.Position) string {
+	hash := binary.BigEndian.AppendUint32(nil, uint32(at.Sum>>32))
+	return fmt.Sprintf("%d:%d:%09d:%s", at.Log, at.Seq, uint32(at.Sum), hash)
 }
-
-// text returns the place as the end of the log.
-func (p *placeText) text() string { return p.log + ":" + p.seq + ":" + p.low + ":" + p.hash }
-
-// lowDigits is how many digits of a time, in microseconds, are in the sum of a place.
-const lowDigits = 9
 
 func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
 

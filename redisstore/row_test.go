@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -47,9 +48,9 @@ func TestRow(t *testing.T) {
 
 func TestSumOfPlace(t *testing.T) {
 	for _, sum := range []uint64{0, 1, 1<<32 - 1, 1 << 32, 1<<63 | 5, 1<<64 - 1} {
-		p := placeOf(store.Position{Sum: sum})
-		low, _ := strconv.ParseUint(p.low, 10, 32)
-		if is := joinSum(uint32(low), binary.BigEndian.Uint32([]byte(p.hash))); is != sum {
+		parts := strings.SplitN(placeText(store.Position{Sum: sum}), ":", 4)
+		low, _ := strconv.ParseUint(parts[2], 10, 32)
+		if is := joinSum(uint32(low), binary.BigEndian.Uint32([]byte(parts[3]))); is != sum {
 			t.Errorf("%x becomes %x", sum, is)
 		}
 	}
@@ -88,8 +89,8 @@ func FuzzMeta(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p := placeOf(at)
-		if again, same, err := parse(p.log, p.seq, p.low, p.hash); err != nil || again != m || same != at {
+		p := strings.SplitN(placeText(at), ":", 4)
+		if again, same, err := parse(p[0], p[1], p[2], p[3]); err != nil || again != m || same != at {
 			t.Errorf("%+v, and again %+v, %v", m, again, err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +29,7 @@ var formerNames = []string{"log", "meta", "days", "quotas", "cooldowns", "answer
 const formerLeast = 8
 
 // formerKey returns a key of the layout before.
-func (l *Log) formerKey(name string) string {
-	return keyOf(l.store.options.Prefix, formerLayout, name)
-}
+func (l *Log) formerKey(name string) string { return l.former[slices.Index(formerNames, name)] }
 
 // isLater reports whether a head is the one that guard.lua puts there.
 func isLater(head string) bool { return strings.HasPrefix(head, "later.") }
@@ -56,7 +55,7 @@ func (l *Log) takeOver(ctx context.Context) error {
 
 func (l *Log) tryTakeOver(ctx context.Context) error {
 	t := taking{log: l, answers: make(map[string]state.Answers)}
-	if err := t.begin(ctx); err != nil || isLater(t.head) { // somebody else has taken it over
+	if err := t.begin(ctx); err != nil || t.head == "" { // somebody else has taken it over
 		return err
 	}
 	bytes, err := t.image(ctx)
@@ -88,7 +87,7 @@ type taking struct {
 // begin reads the head, and makes sure that nobody uses the log.
 func (t *taking) begin(ctx context.Context) error {
 	l := t.log
-	now, err := ask(ctx, l, func(ctx context.Context) (time.Time, error) { return l.store.client.Time(ctx).Result() })
+	now, err := l.now(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,6 +98,7 @@ func (t *taking) begin(ctx context.Context) error {
 		return err
 	}
 	if t.head, _ = meta[0].(string); isLater(t.head) {
+		t.head = ""
 		return nil
 	}
 	wall := now.UnixNano()
@@ -144,22 +144,28 @@ func (t *taking) image(ctx context.Context) ([]byte, error) {
 		{"found", "found limit", adding(t.Found, state.ParseFound)}, {"spend", "spend", adding(t.Spend, parseSpent)},
 		{"pools", "pool", t.addPool}, {"answers", "answers", t.addAnswers},
 	} {
-		err := t.scan(ctx, hash.key, func(field, value string) error {
-			name, ok := formerName(field)
-			if !ok {
-				return nil
-			}
-			if err := hash.add(name, value); err != nil {
-				return fmt.Errorf("%s of %q: %w", hash.what, name, err)
-			}
-			return nil
-		})
+		fields, err := t.hash(ctx, hash.key)
 		if err != nil {
 			return nil, err
 		}
+		for field, value := range fields {
+			name, ok := formerName(field)
+			if !ok {
+				continue
+			}
+			if err := hash.add(name, value); err != nil {
+				return nil, fmt.Errorf("%s of %q: %w", hash.what, name, err)
+			}
+		}
 	}
-	if err := t.scan(ctx, "quotas", t.addQuota); err != nil {
+	quotas, err := t.hash(ctx, "quotas")
+	if err != nil {
 		return nil, err
+	}
+	for field, value := range quotas {
+		if err := t.addQuota(field, value); err != nil {
+			return nil, err
+		}
 	}
 	if err := t.readEvents(ctx); err != nil {
 		return nil, err
@@ -177,7 +183,7 @@ const formerAll = "\x00(the store is of a later version of go-ratelimit, update 
 
 // isWhole reports whether all keys are there. The first versions did not have the last of them.
 func (t *taking) isWhole(ctx context.Context) (bool, error) {
-	client, keys := t.log.store.client, t.log.keys[ownKeys:]
+	client, keys := t.log.store.client, t.log.former
 	all, err := ask(ctx, t.log, func(ctx context.Context) (bool, error) {
 		return client.HExists(ctx, t.log.formerKey("days"), formerAll).Result()
 	})
@@ -247,32 +253,30 @@ func (t *taking) addQuota(field, text string) error {
 // formerPage is how many entries or fields are read at once.
 const formerPage = 1000
 
-// scan calls f for each field of a hash, at least once.
-func (t *taking) scan(ctx context.Context, key string, f func(field, value string) error) error {
+// hash returns all fields of a hash.
+func (t *taking) hash(ctx context.Context, key string) (map[string]string, error) {
+	all := make(map[string]string)
 	for cursor := uint64(0); ; {
 		page, err := ask(ctx, t.log, func(ctx context.Context) (*redis.ScanCmd, error) {
 			page := t.log.store.client.HScan(ctx, t.log.formerKey(key), cursor, "", formerPage)
 			return page, page.Err()
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		fields, next := page.Val()
 		for i := 0; i+1 < len(fields); i += 2 {
-			if err := f(fields[i], fields[i+1]); err != nil {
-				return err
-			}
+			all[fields[i]] = fields[i+1]
 		}
 		if cursor = next; cursor == 0 {
-			return nil
+			return all, nil
 		}
 	}
 }
 
 // readEvents reads the stream. What was spent is in its hash with each event.
 func (t *taking) readEvents(ctx context.Context) error {
-	dropped := make(map[string]string)
-	err := t.scan(ctx, "holes", func(field, value string) error { dropped[field] = value; return nil })
+	dropped, err := t.hash(ctx, "holes")
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func TestTakeOver(t *testing.T) {
 func testDamaged(t *testing.T, client *redis.Client, p *formertest.Process, open func(*testing.T, string, time.Duration) (*Log, error)) {
 	p.MustDo("fill")
 	p.End()
-	key := func(prefix, name string) string { return keyOf(prefix, formerLayout, name) }
+	key := func(prefix, name string) string { return keysOf(prefix, formerLayout, name)[0] }
 	copied := func(t *testing.T) string {
 		t.Helper()
 		prefix := strings.ReplaceAll(t.Name(), "/", ":")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,11 +35,7 @@ func (l *Log) view(ctx context.Context) (view store.View, err error) {
 		return view, l.noLog(ctx)
 	}
 	for at := view.Image.At; ; at = view.Entries[len(view.Entries)-1].At {
-		rows, err := l.rowsBehind(ctx, at)
-		if err != nil {
-			return view, err
-		}
-		entries, err := decodeRows(nil, at, rows)
+		entries, err := l.page(ctx, at)
 		if err != nil {
 			return view, err
 		}
@@ -46,33 +43,34 @@ func (l *Log) view(ctx context.Context) (view store.View, err error) {
 			break
 		}
 	}
-	now, err := ask(ctx, l, func(ctx context.Context) (us int64, err error) {
-		time, err := l.store.client.Time(ctx).Result()
-		return time.UnixMicro(), err
-	})
-	if view.Now = stampOf(now); err != nil {
+	now, err := l.now(ctx)
+	if err != nil {
 		return view, err
 	}
-	return view, l.holds(ctx, view.Image.At)
+	view.Now = stampOf(now.UnixMicro())
+	m, err := l.meta(ctx)
+	if at := view.Image.At; err == nil && (m.Log != at.Log || m.Base > at.Seq) {
+		err = store.ErrTrimmed // rows may have gone, which were read one page after the other
+	}
+	return view, err
 }
 
-// rowsBehind returns some rows whose last entries are behind a place.
-func (l *Log) rowsBehind(ctx context.Context, at store.Position) ([]any, error) {
-	return ask(ctx, l, func(ctx context.Context) ([]any, error) {
+// page returns some entries behind a place.
+func (l *Log) page(ctx context.Context, at store.Position) ([]store.Entry, error) {
+	rows, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
 		command := redis.NewSliceCmd(ctx, "xrange", l.keys[keyLog], strconv.FormatInt(at.Seq+1, 10), "+", "count", pageRows)
 		l.store.client.Process(ctx, command)
 		return command.Result()
 	})
+	if err != nil {
+		return nil, err
+	}
+	return decodeRows(nil, at, rows)
 }
 
-// holds returns an error if the rows behind a place may be gone: they were read one page after the
-// other.
-func (l *Log) holds(ctx context.Context, at store.Position) error {
-	m, err := l.meta(ctx)
-	if err == nil && (m.Log != at.Log || m.Base > at.Seq) {
-		err = store.ErrTrimmed
-	}
-	return err
+// now returns what the server's clock shows.
+func (l *Log) now(ctx context.Context) (time.Time, error) {
+	return ask(ctx, l, func(ctx context.Context) (time.Time, error) { return l.store.client.Time(ctx).Result() })
 }
 
 // noLog returns why there is no log to look at.
