@@ -65,7 +65,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.
 func (l *Log) await(ctx context.Context, after store.Position, most time.Duration) (bool, error) {
 	block := max(most, time.Millisecond)
 	// The server may keep the connection for as long as it blocks, also when the caller has gone.
-	return within(ctx, block+l.store.options.Timeout, l.crew, func(ctx context.Context) (bool, error) {
+	return within(ctx, l, block+l.store.options.Timeout, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), block+l.store.options.Timeout)
 		defer cancel()
 		err := l.store.client.Process(ctx, newOnce(ctx, 6, "xread", "count", 1, "block", block.Milliseconds(),

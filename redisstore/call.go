@@ -15,46 +15,43 @@ import (
 // passing are the answers of a server that may be others the next moment.
 var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "NOREPLICAS"}
 
-// isAnswer reports whether an error is an answer of the server, and whether it may be another one
-// the next moment.
-func isAnswer(err error) (is, passes bool) {
-	answer, is := errors.AsType[redis.Error](err)
-	return is, is && slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(answer, prefix) })
+// isAnswer reports whether an error is an answer of the server, and passes whether it is one that
+// may be another one the next moment.
+func isAnswer(err error) bool {
+	_, is := errors.AsType[redis.Error](err)
+	return is
+}
+
+func passes(err error) bool {
+	return slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // ask calls f for one step of an operation that changes nothing which anybody sees. Answers that
 // pass are asked for again, as long as Options.Timeout lasts.
 func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
-	end := time.Now().Add(l.store.options.Timeout)
-	var answer error
-	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		value, err := within(ctx, time.Until(end), l.crew, f)
-		err = l.store.told(ctx, err)
-		_, passes := isAnswer(err)
-		if passes {
-			answer = err
-		} else if answer != nil && isTimeout(err) { // which tells less
-			err = answer
-		}
-		if !passes || time.Until(end) <= pause || l.sleep(ctx, pause) != nil {
-			return value, err
-		}
-	}
+	timeout := l.store.options.Timeout
+	return retry(ctx, l, timeout, timeout, passes, f)
 }
 
 // patiently calls f until it succeeds, for Options.OpenTimeout at most, unless it fails for good.
 func patiently[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
-	s := l.store
-	ctx, cancel := context.WithTimeout(ctx, s.options.OpenTimeout)
+	o := &l.store.options
+	return retry(ctx, l, o.OpenTimeout, max(o.Timeout, time.Second), mayMend, f)
+}
+
+// retry calls f as long as its error is one to call it again for: each time, and all in all, for so
+// long at most.
+func retry[T any](ctx context.Context, l *Log, all, each time.Duration, again func(error) bool, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, all)
 	defer cancel()
 	var cause error // the last one that tells something
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		value, err := within(ctx, max(s.options.Timeout, time.Second), l.crew, f)
-		if err == nil || isFinal(err) {
-			return value, err
-		}
-		if told := s.told(context.WithoutCancel(ctx), err); cause == nil || told != err || !isTimeout(err) {
+	for pause := time.Millisecond; ; pause = min(2*pause, each/10) {
+		value, err := within(ctx, l, each, f)
+		if told := l.store.told(ctx, err); cause == nil || told != err || !isTimeout(err) {
 			cause = told
+		}
+		if err == nil || !again(err) {
+			return value, cause
 		}
 		if ended := l.sleep(ctx, pause); ended != nil {
 			if !errors.Is(cause, ended) {
@@ -65,11 +62,11 @@ func patiently[T any](ctx context.Context, l *Log, f func(context.Context) (T, e
 	}
 }
 
-// isFinal reports whether another try would fail like this one.
-func isFinal(err error) bool {
-	answered, passes := isAnswer(err)
+// mayMend reports whether another try may succeed.
+func mayMend(err error) bool {
 	_, mistrusts := errors.AsType[*tls.CertificateVerificationError](err)
-	return answered && !passes || mistrusts || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed)
+	final := isAnswer(err) && !passes(err) || mistrusts || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed)
+	return !final
 }
 
 // explainFor is how long it may take to find out why a call had no answer.
@@ -86,8 +83,7 @@ func (s *Store) told(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	answered, passes := isAnswer(err)
-	if cluster, ok := s.client.(*redis.ClusterClient); ok && (!answered || passes) {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && (!isAnswer(err) || passes(err)) {
 		cluster.ReloadState(context.Background())
 	}
 	if !isTimeout(err) {
@@ -96,10 +92,7 @@ func (s *Store) told(ctx context.Context, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
-	if ctx.Err() != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, explainFor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainFor)
 	defer cancel()
 	if cause := s.settings.dial(ctx); cause != nil && !isTimeout(cause) {
 		return fmt.Errorf("%w: %w", err, cause)

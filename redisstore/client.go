@@ -84,7 +84,7 @@ func (s *Store) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info, err := within(ctx, s.options.OpenTimeout, l.crew, func(ctx context.Context) (string, error) {
+	info, err := within(ctx, l, s.options.OpenTimeout, func(ctx context.Context) (string, error) {
 		return s.client.Info(ctx).Result()
 	})
 	if err != nil {

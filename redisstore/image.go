@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -85,6 +86,37 @@ func (l *Log) missing(ctx context.Context) error {
 		err = store.ErrLost
 	}
 	return err
+}
+
+// used are the logs that limiters of this program have used, the latest last, so that one which is
+// gone is not taken for one that never was. A program may make a Store for each of its limiters.
+var used struct {
+	sync.Mutex
+	logs []lineage
+}
+
+// lineage is where a log is: in a run of a server, under a prefix.
+type lineage struct{ run, prefix string }
+
+// mostLineages bounds the logs that a program remembers.
+const mostLineages = 256
+
+// use notes that there is a log, and isUsed reports whether there was one.
+func (l *Log) use() {
+	s := l.store
+	s.used.Store(true)
+	used.Lock()
+	defer used.Unlock()
+	if of := (lineage{s.run, s.options.Prefix}); s.run != "" && !slices.Contains(used.logs, of) {
+		used.logs = append(used.logs, of)
+		used.logs = used.logs[max(len(used.logs)-mostLineages, 0):]
+	}
+}
+
+func (l *Log) isUsed() bool {
+	used.Lock()
+	defer used.Unlock()
+	return l.store.used.Load() || slices.Contains(used.logs, lineage{l.store.run, l.store.options.Prefix})
 }
 
 // meta is what the hash says of the log.

@@ -25,7 +25,7 @@ type Log struct {
 
 	closing  context.Context
 	stop     context.CancelCauseFunc
-	crew     *crew
+	crew     crew
 	keepAt   atomic.Int64 // when the keys are to be kept anew: see isDue
 	reportAt atomic.Int64 // when missing replicas may be reported again
 
@@ -58,11 +58,10 @@ var errClosed = errors.New("the log is closed")
 func newLog(s *Store, o store.Options) *Log {
 	prefix := s.options.Prefix
 	l := &Log{
-		store: s, options: o,
+		store: s, options: o, crew: make(crew, mostIdle),
 		keys: keysOf(prefix, layout, "log", "meta", "end"), former: keysOf(prefix, formerLayout, formerNames...),
 	}
 	l.closing, l.stop = context.WithCancelCause(context.Background())
-	l.crew = newCrew(l.closing.Done())
 	return l
 }
 
@@ -138,10 +137,10 @@ func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, wr
 		cancel()
 		err = l.store.told(ctx, err)
 	default:
-		reply, err = within(ctx, timeout, l.crew, call)
+		reply, err = within(ctx, l, timeout, call)
 		err = l.store.told(ctx, err)
 	}
-	if answered, _ := isAnswer(err); answered {
+	if isAnswer(err) {
 		return nil, notWritten(err)
 	}
 	return reply, err

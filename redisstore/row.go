@@ -25,22 +25,24 @@ func placeText(at store.Position) string {
 
 func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
 
-// hashes sets the sums of the entries of a batch but for the time: a hash of all up to the entry.
-// They are chained within the batch only, because its sender does not know what comes before it.
-func hashes(batch []store.Entry) (last uint32) {
-	chain := uint64(0)
+// place gives the entries of a batch their places and their stamp, and returns its hash. The sum of
+// a place is the time, and a hash of the batch up to the entry: not of what comes before the batch,
+// which its sender does not know.
+func place(batch []store.Entry, log uint64, last, us int64) (hash uint32) {
+	first, chain := last-int64(len(batch))+1, uint64(0)
 	for i := range batch {
 		e := &batch[i]
-		e.Stamp = store.Stamp{}
+		e.Stamp = store.Stamp{} // which is in the sum as the time
 		chain = e.Sum(chain)
-		e.At.Sum = joinSum(0, uint32(chain))
+		e.At = store.Position{Log: log, Seq: first + int64(i), Sum: joinSum(uint32(us%1e9), uint32(chain))}
+		e.Stamp = stampOf(us)
 	}
 	return uint32(chain)
 }
 
-// encodeRow returns a batch as a row has it. The batch gets its sums.
+// encodeRow returns a batch as a row has it. The places of the batch are lost.
 func encodeRow(batch []store.Entry) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, hashes(batch)), store.EncodeBatch(batch)...)
+	return append(binary.BigEndian.AppendUint32(nil, place(batch, 0, 0, 0)), store.EncodeBatch(batch)...)
 }
 
 // appendRow appends the entries of a row.
@@ -57,21 +59,10 @@ func appendRow(all []store.Entry, log uint64, id, row string) ([]store.Entry, er
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", errRow, id, err)
 	}
-	if hashes(all[n:]) != binary.BigEndian.Uint32([]byte(row[:hashBytes])) {
+	if place(all[n:], log, seq, us) != binary.BigEndian.Uint32([]byte(row[:hashBytes])) {
 		return nil, fmt.Errorf("%w %q: its hash is another one", errRow, id)
 	}
-	place(all[n:], log, seq, us)
 	return all, nil
-}
-
-// place gives the entries of a batch, which have their hashes, the rest of their places.
-func place(entries []store.Entry, log uint64, last, us int64) {
-	first := last - int64(len(entries)) + 1
-	for i := range entries {
-		at := &entries[i].At
-		at.Log, at.Seq, at.Sum = log, first+int64(i), joinSum(uint32(us%1e9), uint32(at.Sum>>32))
-		entries[i].Stamp = stampOf(us)
-	}
 }
 
 func stampOf(us int64) store.Stamp { return store.Stamp{Wall: us * 1000} }
@@ -109,35 +100,12 @@ func statusOf(status any) error {
 }
 
 // decodePage returns the page in a reply of append.lua, with the own batch where it is on it. That
-// has its hashes, and gets its places.
+// gets its places.
 func decodePage(after store.Position, reply any, own []store.Entry) (news store.News, err error) {
-	time, last := reply, after.Seq+int64(len(own)) // where the place is the end: the common case
-	var rows []any
-	if values, ok := reply.([]any); ok {
-		if time, last, rows, err = parsePage(values); err != nil {
-			return news, err
-		}
+	values, ok := reply.([]any)
+	if !ok { // but the time: the place is the end, which is the common case
+		values = []any{"ok", reply, after.Seq + int64(len(own)), nil}
 	}
-	us, err := parseNumber(time)
-	if err != nil {
-		return news, err
-	}
-	news.Now, news.More = stampOf(us), len(rows) == pageRows
-	if len(rows) > 0 {
-		room := make([]store.Entry, 0, min(max(last-after.Seq, 0), usualPage))
-		if news.Entries, err = decodeRows(room, after, rows); err != nil {
-			return store.News{}, err
-		}
-	}
-	if !news.More {
-		place(own, after.Log, last, us)
-		news.Entries = append(news.Entries, own...)
-	}
-	return news, nil
-}
-
-// parsePage returns what a reply of several values has.
-func parsePage(values []any) (time any, last int64, rows []any, err error) {
 	if len(values) > 0 {
 		err = statusOf(values[0])
 	}
@@ -145,11 +113,27 @@ func parsePage(values []any) (time any, last int64, rows []any, err error) {
 		err = fmt.Errorf("%w: a reply of %d values", errRow, len(values))
 	}
 	if err != nil {
-		return nil, 0, nil, err
+		return news, err
 	}
-	rows, _ = values[3].([]any)
-	last, err = parseNumber(values[2])
-	return values[1], last, rows, err
+	us, err := parseNumber(values[1])
+	if err != nil {
+		return news, err
+	}
+	last, err := parseNumber(values[2])
+	if err != nil {
+		return news, err
+	}
+	rows, _ := values[3].([]any)
+	news.Now, news.More = stampOf(us), len(rows) == pageRows
+	room := make([]store.Entry, 0, min(max(last-after.Seq, 0), usualPage))
+	if news.Entries, err = decodeRows(room, after, rows); err != nil {
+		return store.News{}, err
+	}
+	if !news.More {
+		place(own, after.Log, last, us)
+		news.Entries = append(news.Entries, own...)
+	}
+	return news, nil
 }
 
 // usualPage is how many entries a page seldom exceeds.

@@ -68,8 +68,6 @@ type Store struct {
 	used     atomic.Bool // a limiter of this Store has used the log
 }
 
-var _ store.Store = (*Store)(nil)
-
 // New returns a Store on a server, which it asks for its version. The client stays the caller's:
 // the Store neither changes nor closes it, and needs it as long as limiters use the Store. Each
 // limiter takes one more connection of its pool. The server must be at least of version 6.2.

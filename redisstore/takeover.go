@@ -28,6 +28,8 @@ var formerNames = []string{"log", "meta", "days", "quotas", "cooldowns", "answer
 // formerLeast is how many of them the first versions of the layout had.
 const formerLeast = 8
 
+var enterScript = newScript("guard", "enter")
+
 // formerKey returns a key of the layout before.
 func (l *Log) formerKey(name string) string { return l.former[slices.Index(formerNames, name)] }
 
@@ -38,12 +40,21 @@ func isLater(head string) bool { return strings.HasPrefix(head, "later.") }
 var errFormerLives = errors.New("a process of an earlier version shares the quota: " +
 	"open it when all of them have ended, and their leases are over")
 
-// takeOver begins the log with what a log of the layout before has. It waits for the leases of the
-// processes that use that: what they charge beside this log would be lost.
-func (l *Log) takeOver(ctx context.Context) error {
+// enter keeps programs of the layout before out. Where these have a log, it begins this one with
+// what that has. It waits for the leases of the processes that use that: what they charge beside
+// this log would be lost.
+func (l *Log) enter(ctx context.Context) error {
 	const pause = 100 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
-		err := l.tryTakeOver(ctx)
+		status, err := patiently(ctx, l, func(ctx context.Context) (any, error) {
+			return eval(ctx, l.store.client.Process, enterScript, l.former, []any{l.keepFor()})
+		})
+		if err == nil && status != "former" {
+			return statusOf(status)
+		}
+		if err == nil {
+			err = l.takeOver(ctx)
+		}
 		if !errors.Is(err, errFormerLives) && !errors.Is(err, store.ErrLost) || waited >= l.store.options.OpenTimeout {
 			return err
 		}
@@ -53,9 +64,11 @@ func (l *Log) takeOver(ctx context.Context) error {
 	}
 }
 
-func (l *Log) tryTakeOver(ctx context.Context) error {
+// takeOver begins the log with what a log of the layout before has. The error is store.ErrLost if
+// somebody else has done so.
+func (l *Log) takeOver(ctx context.Context) error {
 	t := taking{log: l, answers: make(map[string]state.Answers)}
-	if err := t.begin(ctx); err != nil || t.head == "" { // somebody else has taken it over
+	if err := t.begin(ctx); err != nil {
 		return err
 	}
 	bytes, err := t.image(ctx)
@@ -98,8 +111,7 @@ func (t *taking) begin(ctx context.Context) error {
 		return err
 	}
 	if t.head, _ = meta[0].(string); isLater(t.head) {
-		t.head = ""
-		return nil
+		return store.ErrLost
 	}
 	wall := now.UnixNano()
 	t.Content = former.New(account.Now{Instant: wall, Wall: wall})
