@@ -203,8 +203,8 @@ func parseSpent(text string) (s state.Spend, err error) {
 	return s, s.Check(false)
 }
 
-// formerName returns the name of a model that a field of a hash is of; false where it is of none,
-// but keeps the hash there or tells something to an earlier version.
+// formerName returns what a field of a hash is of, as the name of a model; false where it is of
+// nothing, but keeps the hash there or tells something to an earlier version.
 func formerName(field string) (model string, ok bool) {
 	model, marked := strings.CutPrefix(field, "\x00")
 	return model, !marked || strings.HasPrefix(model, "\x00")

@@ -164,20 +164,16 @@ func (l *Log) Save(ctx context.Context, image store.Image) error {
 
 // Begin implements store.Log.
 func (l *Log) Begin(ctx context.Context, old uint64, image store.Image) error {
-	return l.failed("begin log", l.begin(ctx, old, image, ""))
-}
-
-// begin begins a log. With the head of a log of the layout before it does so only if that has not
-// changed; the error is store.ErrLost otherwise.
-func (l *Log) begin(ctx context.Context, old uint64, image store.Image, formerHead string) error {
-	err := l.show(ctx, image, l.former, strconv.FormatUint(old, 10), formerHead)
+	err := l.show(ctx, image, l.former, strconv.FormatUint(old, 10), "")
 	if err == nil {
 		l.use()
 	}
-	return err
+	return l.failed("begin log", err)
 }
 
-// show writes an image in pieces, and has the script show it, with more keys and arguments.
+// show writes an image in pieces, and has the script show it, with more keys and arguments if it
+// begins a log. With the head of a log of the layout before it does that only if the head has not
+// changed; the error is store.ErrLost otherwise.
 func (l *Log) show(ctx context.Context, image store.Image, more []string, rest ...any) error {
 	key := l.keys[keyMeta] + ":image:" + strconv.FormatUint(rand.Uint64(), 36)
 	pieces := 0

@@ -93,6 +93,8 @@ func statusOf(status any) error {
 		return notWritten(store.ErrTrimmed)
 	case "older":
 		return store.ErrOlder
+	case "lives":
+		return errFormerLives
 	case "gone":
 		return errors.New("pieces of the image are missing")
 	}

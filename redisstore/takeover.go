@@ -25,16 +25,10 @@ const formerLayout = "2"
 // formerNames are its keys, in the order in which the scripts know them.
 var formerNames = []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found", "spend", "pools"}
 
-// formerLeast is how many of them the first versions of the layout had.
-const formerLeast = 8
-
 var enterScript = newScript("guard", "enter")
 
 // formerKey returns a key of the layout before.
 func (l *Log) formerKey(name string) string { return l.former[slices.Index(formerNames, name)] }
-
-// isLater reports whether a head is the one that guard.lua puts there.
-func isLater(head string) bool { return strings.HasPrefix(head, "later.") }
 
 // errFormerLives says that the log of before is in use.
 var errFormerLives = errors.New("a process of an earlier version shares the quota: " +
@@ -46,14 +40,16 @@ var errFormerLives = errors.New("a process of an earlier version shares the quot
 func (l *Log) enter(ctx context.Context) error {
 	const pause = 100 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
-		status, err := patiently(ctx, l, func(ctx context.Context) (any, error) {
+		reply, err := patiently(ctx, l, func(ctx context.Context) (any, error) {
 			return eval(ctx, l.store.client.Process, enterScript, l.former, []any{l.keepFor()})
 		})
-		if err == nil && status != "former" {
-			return statusOf(status)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = l.takeOver(ctx)
+		if former, ok := reply.([]any); ok && len(former) == 5 {
+			err = l.takeOver(ctx, former)
+		} else {
+			err = statusOf(reply)
 		}
 		if !errors.Is(err, errFormerLives) && !errors.Is(err, store.ErrLost) || waited >= l.store.options.OpenTimeout {
 			return err
@@ -64,19 +60,16 @@ func (l *Log) enter(ctx context.Context) error {
 	}
 }
 
-// takeOver begins the log with what a log of the layout before has. The error is store.ErrLost if
-// somebody else has done so.
-func (l *Log) takeOver(ctx context.Context) error {
-	t := taking{log: l, answers: make(map[string]state.Answers)}
-	if err := t.begin(ctx); err != nil {
-		return err
-	}
+// takeOver begins the log with what a log of the layout before has, of which enter.lua tells so
+// much. The error is store.ErrLost if somebody else was first.
+func (l *Log) takeOver(ctx context.Context, told []any) error {
+	t := newTaking(l, told)
 	bytes, err := t.image(ctx)
 	if err != nil {
 		return fmt.Errorf("take over the log of an earlier version: %w", err)
 	}
 	image := store.Image{At: store.Position{Log: rand.Uint64() | 1, Sum: rand.Uint64()}, Bytes: bytes}
-	if err := l.begin(ctx, 0, image, t.head); err != nil {
+	if err := l.show(ctx, image, l.former, "0", t.head); err != nil {
 		return err
 	}
 	l.learned = t.answers
@@ -97,57 +90,31 @@ type taking struct {
 	answers map[string]state.Answers
 }
 
-// begin reads the head, and makes sure that nobody uses the log.
-func (t *taking) begin(ctx context.Context) error {
-	l := t.log
-	now, err := l.now(ctx)
-	if err != nil {
-		return err
-	}
-	meta, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
-		return l.store.client.HMGet(ctx, l.formerKey("meta"), "head", "span", "used").Result()
-	})
-	if err != nil {
-		return err
-	}
-	if t.head, _ = meta[0].(string); isLater(t.head) {
-		return store.ErrLost
-	}
-	wall := now.UnixNano()
-	t.Content = former.New(account.Now{Instant: wall, Wall: wall})
+func newTaking(l *Log, told []any) *taking {
 	number := func(text any) int64 {
 		n, _ := strconv.ParseInt(fmt.Sprint(text), 10, 64) // one that is none is as good as none
 		return n
 	}
+	wall := nanos(number(told[0]))
+	t := &taking{Content: former.New(account.Now{Instant: wall, Wall: wall}), log: l, answers: make(map[string]state.Answers)}
+	t.head, _ = told[2].(string)
 	if fields := strings.Fields(t.head); len(fields) == 6 {
 		t.shift, t.Folded = nanos(number(fields[1])), number(fields[2])
 	}
-	t.Span = number(meta[1])
-	if used := number(meta[2]); used != 0 {
+	t.Span = number(told[3])
+	if used := number(told[4]); used != 0 {
 		t.UsedAt = nanos(used) - t.shift
 	}
-	living, err := ask(ctx, l, func(ctx context.Context) (int64, error) {
-		from := strconv.FormatInt((wall+t.shift)/int64(time.Millisecond), 10)
-		return l.store.client.ZCount(ctx, l.formerKey("procs"), from, "+inf").Result()
-	})
-	if err == nil && living > 0 {
-		err = errFormerLives
-	}
-	return err
-}
-
-// image reads all keys, and makes an image of them. Where the server has evicted some of them, what
-// these had counts as used.
-func (t *taking) image(ctx context.Context) ([]byte, error) {
-	whole, err := t.isWhole(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !whole {
-		t.UsedAt = t.Now.Wall
-		t.log.report(t.log.failed("open log",
+	if told[1] != int64(1) { // the server has evicted some of the keys, and what these had counts as used
+		t.UsedAt = wall
+		l.report(l.failed("open log",
 			errors.New("keys of the log of an earlier version are missing, so that the last minute counts as used")))
 	}
+	return t
+}
+
+// image reads all keys, and makes an image of them.
+func (t *taking) image(ctx context.Context) ([]byte, error) {
 	for _, hash := range []struct {
 		key, what string
 		add       func(field, value string) error
@@ -160,11 +127,7 @@ func (t *taking) image(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		for field, value := range fields {
-			name, ok := formerName(field)
-			if !ok {
-				continue
-			}
+		for name, value := range fields {
 			if err := hash.add(name, value); err != nil {
 				return nil, fmt.Errorf("%s of %q: %w", hash.what, name, err)
 			}
@@ -188,25 +151,6 @@ func (t *taking) image(ctx context.Context) ([]byte, error) {
 		}
 	}
 	return t.Image(rand.Uint64())
-}
-
-// formerAll is a field of the days of versions that have all keys.
-const formerAll = "\x00(the store is of a later version of go-ratelimit, update this program)"
-
-// isWhole reports whether all keys are there. The first versions did not have the last of them.
-func (t *taking) isWhole(ctx context.Context) (bool, error) {
-	client, keys := t.log.store.client, t.log.former
-	all, err := ask(ctx, t.log, func(ctx context.Context) (bool, error) {
-		return client.HExists(ctx, t.log.formerKey("days"), formerAll).Result()
-	})
-	if err != nil {
-		return false, err
-	}
-	if !all {
-		keys = keys[:formerLeast]
-	}
-	are, err := ask(ctx, t.log, func(ctx context.Context) (int64, error) { return client.Exists(ctx, keys...).Result() })
-	return are == int64(len(keys)), err
 }
 
 // adding returns a function that adds to a map what a text says of a name.
@@ -265,7 +209,7 @@ func (t *taking) addQuota(field, text string) error {
 // formerPage is how many entries or fields are read at once.
 const formerPage = 1000
 
-// hash returns all fields of a hash.
+// hash returns the fields of a hash that formerName does not pass over.
 func (t *taking) hash(ctx context.Context, key string) (map[string]string, error) {
 	all := make(map[string]string)
 	for cursor := uint64(0); ; {
@@ -278,7 +222,9 @@ func (t *taking) hash(ctx context.Context, key string) (map[string]string, error
 		}
 		fields, next := page.Val()
 		for i := 0; i+1 < len(fields); i += 2 {
-			all[fields[i]] = fields[i+1]
+			if name, ok := formerName(fields[i]); ok {
+				all[name] = fields[i+1]
+			}
 		}
 		if cursor = next; cursor == 0 {
 			return all, nil

@@ -13,12 +13,8 @@ if old then
   if (meta[1] or '0') ~= old or head ~= '' and redis.call('HGET', KEYS[6], 'head') ~= head then
     return 'lost'
   end
-  if head ~= '' then -- a process of the layout before may have joined its log since
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + time[2] / 1000 + string.match(head, '^%S+ (%S+)') / 1000
-    if redis.call('ZCOUNT', KEYS[11], string.format('%.0f', now), '+inf') > 0 then
-      return 'lost'
-    end
+  if head ~= '' and lives(head, KEYS[11]) then -- a process that has joined since
+    return 'lost'
   end
   base = {seq, low, hash}
 else
