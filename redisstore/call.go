@@ -47,7 +47,7 @@ func retry[T any](ctx context.Context, l *Log, all, each time.Duration, again fu
 	var cause error // the last one that tells something
 	for pause := time.Millisecond; ; pause = min(2*pause, each/10) {
 		value, err := within(ctx, l, each, f)
-		if told := l.store.told(ctx, err); cause == nil || told != err || !isTimeout(err) {
+		if told := l.told(ctx, err); cause == nil || told != err || !isTimeout(err) {
 			cause = told
 		}
 		if err == nil || !again(err) {
@@ -70,7 +70,7 @@ func mayMend(err error) bool {
 }
 
 // explainFor is how long it may take to find out why a call had no answer.
-const explainFor = 15 * time.Millisecond
+const explainFor = 25 * time.Millisecond
 
 // told returns what is told of a call that failed. It has the client of a Cluster ask for the
 // masters anew, in the background: by itself that does so when a master says MOVED, and once a
@@ -79,11 +79,11 @@ const explainFor = 15 * time.Millisecond
 // Where there was no answer in time, told tells why the server cannot be connected to: go-redis
 // tries that again and again, and then says that the time was over. Whatever says that is
 // context.DeadlineExceeded, too. Other errors are as they are.
-func (s *Store) told(ctx context.Context, err error) error {
+func (l *Log) told(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok && (!isAnswer(err) || passes(err)) {
+	if cluster, ok := l.store.client.(*redis.ClusterClient); ok && (!isAnswer(err) || passes(err)) {
 		cluster.ReloadState(context.Background())
 	}
 	if !isTimeout(err) {
@@ -92,9 +92,10 @@ func (s *Store) told(ctx context.Context, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainFor)
-	defer cancel()
-	if cause := s.settings.dial(ctx); cause != nil && !isTimeout(cause) {
+	_, cause := within(context.WithoutCancel(ctx), l, explainFor, func(ctx context.Context) (any, error) {
+		return nil, l.store.settings.dial(ctx)
+	})
+	if cause != nil && !isTimeout(cause) {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return err

@@ -19,7 +19,8 @@ type settings struct {
 	readsReplicas bool          // the client sends commands that only read to replicas
 	longestBlock  time.Duration // of a read that waits, within the client's timeout
 
-	// dial connects to the server, and closes that. It finds out why calls have no answer.
+	// dial connects to the server, and closes that. It finds out why calls have no answer. With TLS
+	// it does not heed its context.
 	dial func(context.Context) error
 }
 

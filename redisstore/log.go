@@ -135,10 +135,10 @@ func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, wr
 		calling, cancel := context.WithTimeout(ctx, timeout)
 		reply, err = call(calling)
 		cancel()
-		err = l.store.told(ctx, err)
+		err = l.told(ctx, err)
 	default:
 		reply, err = within(ctx, l, timeout, call)
-		err = l.store.told(ctx, err)
+		err = l.told(ctx, err)
 	}
 	if isAnswer(err) {
 		return nil, notWritten(err)

@@ -44,7 +44,7 @@ func (l *Log) view(ctx context.Context) (view store.View, err error) {
 			break
 		}
 	}
-	now, err := l.now(ctx)
+	now, err := ask(ctx, l, func(ctx context.Context) (time.Time, error) { return l.store.client.Time(ctx).Result() })
 	if err != nil {
 		return view, err
 	}
@@ -67,11 +67,6 @@ func (l *Log) page(ctx context.Context, at store.Position) ([]store.Entry, error
 		return nil, err
 	}
 	return decodeRows(nil, at, rows)
-}
-
-// now returns what the server's clock shows.
-func (l *Log) now(ctx context.Context) (time.Time, error) {
-	return ask(ctx, l, func(ctx context.Context) (time.Time, error) { return l.store.client.Time(ctx).Result() })
 }
 
 // noLog returns why there is no log to look at.
