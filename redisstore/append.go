@@ -2,8 +2,8 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -13,16 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-var (
-	//go:embed scripts/atend.lua
-	atEndLua string
-	//go:embed scripts/place.lua
-	placeLua string
-	//go:embed scripts/append.lua
-	appendLua string
-
-	appendScript = newScript(atEndLua + placeLua + appendLua)
-)
+var appendScript = newScript("atend", "place", "append")
 
 // pageRows is how many rows a page has at most.
 const pageRows = 256
@@ -30,23 +21,19 @@ const pageRows = 256
 // Append implements store.Log.
 func (l *Log) Append(ctx context.Context, after store.Position, batch []store.Entry) (store.News, error) {
 	news, err := l.append(ctx, after, batch)
-	if err != nil {
-		return store.News{}, l.failed("append", err)
-	}
-	return news, nil
+	return news, l.failed("append", err)
 }
 
 func (l *Log) append(ctx context.Context, after store.Position, batch []store.Entry) (news store.News, err error) {
 	batch = slices.Clone(batch) // what was passed is not changed
-	place := placeOf(after)
-	args := append(make([]any, 0, 7), place.text(), l.keepFor(), pageRows)
+	args := append(make([]any, 0, 7), placeText(after), l.keepFor(), pageRows)
 	if n := len(batch); n > 0 {
-		next := strconv.FormatInt(after.Seq+int64(n), 10)
-		args = append(args, encodeRow(batch), n, next, place.log+":"+next+":")
+		next := after.Seq + int64(n)
+		args = append(args, encodeRow(batch), n, next, fmt.Sprintf("%d:%d:", after.Log, next))
 	}
-	keys := l.keys[:ownKeys]
-	if l.isKeepDue() {
-		keys = l.keys
+	keys := l.keys
+	if keep := l.options.Keep; keep > 0 && isDue(&l.keepAt, min(keepEvery, keep/4)) {
+		keys = slices.Concat(l.keys, l.former)
 	}
 	reply, err := l.run(ctx, appendScript, keys, args, len(batch) > 0)
 	if err != nil {
@@ -61,17 +48,12 @@ func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.
 	for began := time.Now(); ; {
 		news, err := l.append(ctx, after, nil)
 		left := wait - time.Since(began)
-		if err == nil && (len(news.Entries) > 0 || left <= 0) {
-			return news, nil
+		if err != nil || len(news.Entries) > 0 || left <= 0 {
+			return news, l.failed("read", err)
 		}
-		woken := false
-		if err == nil {
-			woken, err = l.await(ctx, after, min(left, l.store.settings.longestBlock))
-		}
-		if err == nil && woken && gather > 0 {
-			if err = l.sleep(ctx, min(gather, wait-time.Since(began))); err == nil {
-				return store.News{}, nil // the reader may have heard of them by its appends
-			}
+		woken, err := l.await(ctx, after, min(left, l.store.settings.longestBlock))
+		if err == nil && woken && gather > 0 { // the reader may hear of them by its appends
+			return store.News{}, l.failed("read", l.sleep(ctx, min(gather, wait-time.Since(began))))
 		}
 		if err != nil {
 			return store.News{}, l.failed("read", err)
@@ -83,13 +65,11 @@ func (l *Log) Read(ctx context.Context, after store.Position, wait, gather time.
 func (l *Log) await(ctx context.Context, after store.Position, most time.Duration) (bool, error) {
 	block := max(most, time.Millisecond)
 	// The server may keep the connection for as long as it blocks, also when the caller has gone.
-	return within(ctx, block+l.store.options.Timeout, l.crew, func(ctx context.Context) (bool, error) {
+	return within(ctx, l, block+l.store.options.Timeout, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), block+l.store.options.Timeout)
 		defer cancel()
-		command := once{redis.NewCmd(ctx, "xread", "count", 1, "block", block.Milliseconds(),
-			"streams", l.keys[keyLog], strconv.FormatInt(after.Seq, 10)+mostID)}
-		command.SetFirstKeyPos(6)
-		err := l.store.client.Process(ctx, command)
+		err := l.store.client.Process(ctx, newOnce(ctx, 6, "xread", "count", 1, "block", block.Milliseconds(),
+			"streams", l.keys[keyLog], strconv.FormatInt(after.Seq, 10)+mostID))
 		if errors.Is(err, redis.Nil) {
 			return false, nil
 		}

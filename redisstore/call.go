@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,75 +15,46 @@ import (
 // passing are the answers of a server that may be others the next moment.
 var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "NOREPLICAS"}
 
-// isAnswer reports whether an error is an answer of the server, and whether it may be another one
-// the next moment.
-func isAnswer(err error) (is, passes bool) {
-	var answer redis.Error
-	if !errors.As(err, &answer) {
-		return false, false
-	}
-	for _, prefix := range passing {
-		if redis.HasErrorPrefix(answer, prefix) {
-			return true, true
-		}
-	}
-	return true, false
+// isAnswer reports whether an error is an answer of the server, and passes whether it is one that
+// may be another one the next moment.
+func isAnswer(err error) bool {
+	_, is := errors.AsType[redis.Error](err)
+	return is
 }
 
-// try calls f once: on this goroutine, or on one of the crew. passes says that its error is an
-// answer that may be another one the next moment.
-func try[T any](ctx context.Context, l *Log, most time.Duration, here bool, f func(context.Context) (T, error)) (value T, passes bool, err error) {
-	if here {
-		value, err = until(ctx, most, f)
-	} else {
-		value, err = within(ctx, most, l.crew, f)
-	}
-	if err == nil {
-		return value, false, nil
-	}
-	answered, passes := isAnswer(err)
-	if !answered || passes {
-		l.store.reroute()
-	}
-	return value, passes, l.store.explain(ctx, err)
+func passes(err error) bool {
+	return slices.ContainsFunc(passing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // ask calls f for one step of an operation that changes nothing which anybody sees. Answers that
 // pass are asked for again, as long as Options.Timeout lasts.
 func ask[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
-	end := time.Now().Add(l.store.options.Timeout)
-	var answer error
-	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		value, passes, err := try(ctx, l, time.Until(end), false, f)
-		if passes {
-			answer = err
-		} else if answer != nil && isTimeout(err) { // which tells less
-			err = answer
-		}
-		if !passes || time.Until(end) <= pause || l.sleep(ctx, pause) != nil {
-			return value, err
-		}
-	}
+	timeout := l.store.options.Timeout
+	return retry(ctx, l, timeout, timeout, passes, f)
 }
 
 // patiently calls f until it succeeds, for Options.OpenTimeout at most, unless it fails for good.
-func patiently[T any](ctx context.Context, s *Store, c *crew, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.OpenTimeout)
+func patiently[T any](ctx context.Context, l *Log, f func(context.Context) (T, error)) (T, error) {
+	o := &l.store.options
+	return retry(ctx, l, o.OpenTimeout, max(o.Timeout, time.Second), mayMend, f)
+}
+
+// retry calls f as long as its error is one to call it again for: each time, and all in all, for so
+// long at most.
+func retry[T any](ctx context.Context, l *Log, all, each time.Duration, again func(error) bool, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, all)
 	defer cancel()
 	var cause error // the last one that tells something
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		value, err := within(ctx, max(s.options.Timeout, time.Second), c, f)
-		if err == nil || isFinal(err) {
-			return value, err
-		}
-		if told := s.explain(context.WithoutCancel(ctx), err); cause == nil || told != err || !isTimeout(err) {
+	for pause := time.Millisecond; ; pause = min(2*pause, each/10) {
+		value, err := within(ctx, l, each, f)
+		if told := l.told(ctx, err); cause == nil || told != err || !isTimeout(err) {
 			cause = told
 		}
-		s.reroute()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			if ended := ctx.Err(); !errors.Is(cause, ended) {
+		if err == nil || !again(err) {
+			return value, cause
+		}
+		if ended := l.sleep(ctx, pause); ended != nil {
+			if !errors.Is(cause, ended) {
 				cause = fmt.Errorf("%w: %w", ended, cause)
 			}
 			return value, cause
@@ -90,32 +62,40 @@ func patiently[T any](ctx context.Context, s *Store, c *crew, f func(context.Con
 	}
 }
 
-// isFinal reports whether another try would fail like this one.
-func isFinal(err error) bool {
-	answered, passes := isAnswer(err)
-	var certificate *tls.CertificateVerificationError
-	return answered && !passes || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed) || errors.As(err, &certificate)
+// mayMend reports whether another try may succeed.
+func mayMend(err error) bool {
+	_, mistrusts := errors.AsType[*tls.CertificateVerificationError](err)
+	final := isAnswer(err) && !passes(err) || mistrusts || errors.Is(err, redis.ErrClosed) || errors.Is(err, errClosed)
+	return !final
 }
 
 // explainFor is how long it may take to find out why a call had no answer.
-const explainFor = 15 * time.Millisecond
+const explainFor = 25 * time.Millisecond
 
-// explain returns why there was no answer in time, if the server cannot be connected to: go-redis
-// tries that again and again, and then says that the time was over. It returns other errors as they
-// are. Whatever says that the time was over is context.DeadlineExceeded, too.
-func (s *Store) explain(ctx context.Context, err error) error {
+// told returns what is told of a call that failed. It has the client of a Cluster ask for the
+// masters anew, in the background: by itself that does so when a master says MOVED, and once a
+// minute, but not when a master is gone.
+//
+// Where there was no answer in time, told tells why the server cannot be connected to: go-redis
+// tries that again and again, and then says that the time was over. Whatever says that is
+// context.DeadlineExceeded, too. Other errors are as they are.
+func (l *Log) told(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cluster, ok := l.store.client.(*redis.ClusterClient); ok && (!isAnswer(err) || passes(err)) {
+		cluster.ReloadState(context.Background())
+	}
 	if !isTimeout(err) {
 		return err
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
-	if ctx.Err() != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, explainFor)
-	defer cancel()
-	if cause := s.settings.dial(ctx); cause != nil && !isTimeout(cause) {
+	_, cause := within(context.WithoutCancel(ctx), l, explainFor, func(ctx context.Context) (any, error) {
+		return nil, l.store.settings.dial(ctx)
+	})
+	if cause != nil && !isTimeout(cause) {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return err
@@ -124,50 +104,4 @@ func (s *Store) explain(ctx context.Context, err error) error {
 // isTimeout reports whether an error says no more than that there was no answer in time.
 func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
-}
-
-// reroute has the client of a Cluster ask for the masters anew, in the background. By itself it
-// does so when a master says MOVED, and once a minute, but not when a master is gone.
-func (s *Store) reroute() {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		cluster.ReloadState(context.Background())
-	}
-}
-
-// once is a command that the client does not send again by itself: what the second answer says
-// would not be so of the first.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
-// newOnce returns a call of a script, by its hash or by its text.
-func newOnce(ctx context.Context, name, what string, keys []string, args []any) once {
-	words := append(make([]any, 0, 3+len(keys)+len(args)), name, what, len(keys))
-	for _, key := range keys {
-		words = append(words, key)
-	}
-	command := once{redis.NewCmd(ctx, append(words, args...)...)}
-	command.SetFirstKeyPos(3)
-	return command
-}
-
-// script is a script with its text.
-type script struct{ text, hash string }
-
-func newScript(text string) *script { return &script{text, redis.NewScript(text).Hash()} }
-
-// eval runs a script by its hash, and by its text where the server does not know it.
-func (l *Log) eval(ctx context.Context, sc *script, keys []string, args []any) (any, error) {
-	send := func(name, what string) (any, error) {
-		command := newOnce(ctx, name, what, keys, args)
-		if err := l.store.client.Process(ctx, command); err != nil {
-			return nil, err
-		}
-		return command.Result()
-	}
-	reply, err := send("evalsha", sc.hash)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return send("eval", sc.text)
-	}
-	return reply, err
 }

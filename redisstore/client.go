@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
 // settings are those of a client on which a Store depends.
@@ -18,7 +19,8 @@ type settings struct {
 	readsReplicas bool          // the client sends commands that only read to replicas
 	longestBlock  time.Duration // of a read that waits, within the client's timeout
 
-	// dial connects to the server, and closes that. It finds out why calls have no answer.
+	// dial connects to the server, and closes that. It finds out why calls have no answer. With TLS
+	// it does not heed its context.
 	dial func(context.Context) error
 }
 
@@ -77,29 +79,24 @@ func (s *Store) examine(ctx context.Context) error {
 		warn("the client reads from replicas, which may not have what was written: " +
 			"unset ReadOnly, RouteByLatency and RouteRandomly in its options")
 	}
-	asking, stop := context.WithCancel(context.Background())
-	defer stop()
-	c := newCrew(asking.Done())
-	_, err := patiently(ctx, s, c, func(ctx context.Context) (string, error) { return s.client.Ping(ctx).Result() })
+	l := newLog(s, store.Options{})
+	defer l.Close()
+	_, err := patiently(ctx, l, func(ctx context.Context) (string, error) { return s.client.Ping(ctx).Result() })
 	if err != nil {
 		return err
 	}
-	info := func(section string) (string, error) {
-		return within(ctx, s.options.OpenTimeout, c, func(ctx context.Context) (string, error) {
-			return s.client.Info(ctx, section).Result()
-		})
-	}
-	text, err := info("server")
-	s.run = infoField(text, "run_id")
+	info, err := within(ctx, l, s.options.OpenTimeout, func(ctx context.Context) (string, error) {
+		return s.client.Info(ctx).Result()
+	})
 	if err != nil {
 		warn("the server's version is not known, and has to be at least 6.2: %w", err)
-	} else if version := infoField(text, "redis_version"); !isAtLeast(version, 6, 2) {
+		warn("whether the server evicts keys is not known; maxmemory-policy should be noeviction: %w", err)
+	}
+	s.run = infoField(info, "run_id")
+	if version := infoField(info, "redis_version"); !isAtLeast(version, 6, 2) {
 		return fmt.Errorf("the server is of version %q, want at least 6.2", version)
 	}
-	text, err = info("memory")
-	if err != nil {
-		warn("whether the server evicts keys is not known; maxmemory-policy should be noeviction: %w", err)
-	} else if policy := infoField(text, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+	if policy := infoField(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
 		warn("the server may evict the quota, because maxmemory-policy is %s: set it to noeviction", policy)
 	}
 	return nil
@@ -118,15 +115,7 @@ func infoField(info, name string) string {
 // isAtLeast reports whether a version is of a number or later. One that cannot be read passes: the
 // name of the field is Redis's, and others may leave it out.
 func isAtLeast(version string, major, minor int) bool {
-	first, rest, _ := strings.Cut(version, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	is, err := strconv.Atoi(first)
-	if err != nil {
-		return true
-	}
-	if is != major {
-		return is > major
-	}
-	sub, err := strconv.Atoi(second)
-	return err != nil || sub >= minor
+	var is, sub int
+	read, _ := fmt.Sscanf(version, "%d.%d", &is, &sub)
+	return read == 0 || is > major || is == major && (read == 1 || sub >= minor)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,4 +134,33 @@ func TestTimeoutAndClose(t *testing.T) {
 	case <-time.After(2 * timeout):
 		t.Fatal("an append outlasts its timeout")
 	}
+}
+
+// A client whose connecting heeds no context, as go-redis does it with TLS, makes no call wait for
+// the reason why it had no answer.
+func TestConnectingStandsStill(t *testing.T) {
+	server := redistest.Start(t)
+	var stands atomic.Bool
+	goesOn := make(chan struct{})
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(), ContextTimeoutEnabled: true,
+		Dialer: func(_ context.Context, network, address string) (net.Conn, error) {
+			if stands.Load() {
+				<-goesOn
+			}
+			return net.Dial(network, address)
+		},
+	})
+	t.Cleanup(func() { client.Close() })
+	const timeout = 300 * time.Millisecond
+	l := begun(t, client, Options{Timeout: timeout}, 0)
+	stands.Store(true)
+	server.Pause()
+	time.AfterFunc(10*timeout, func() { close(goesOn) })
+	began := time.Now()
+	_, err := l.Append(t.Context(), start.At, oneEntry(1))
+	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*timeout {
+		t.Errorf("error %v after %v", err, took)
+	}
+	server.Resume()
 }

@@ -6,59 +6,43 @@ import (
 )
 
 // crew runs calls of the client on goroutines that stay for the next ones: a new one would have to
-// grow its stack for the client, which takes as long as the call of a near server.
-type crew struct {
-	closed <-chan struct{}
-	idle   chan chan func()
-}
+// grow its stack for the client, which takes as long as the call of a near server. It is the
+// channel of those that are idle.
+type crew chan chan func()
 
 // mostIdle is how many goroutines of a crew stay.
 const mostIdle = 4
 
-func newCrew(closed <-chan struct{}) *crew {
-	return &crew{closed: closed, idle: make(chan chan func(), mostIdle)}
-}
-
-func (c *crew) run(f func()) {
+// run runs f. A goroutine stays until the log is closed.
+func (c crew) run(f func(), closed <-chan struct{}) {
 	select {
-	case worker := <-c.idle:
+	case worker := <-c:
 		worker <- f
 	default:
-		worker := make(chan func(), 1)
-		worker <- f
-		go c.work(worker)
+		go c.work(f, closed)
 	}
 }
 
-func (c *crew) work(worker chan func()) {
+func (c crew) work(f func(), closed <-chan struct{}) {
+	worker := make(chan func(), 1)
 	for {
+		f()
 		select {
-		case f := <-worker:
-			f()
-		case <-c.closed:
-			return
-		}
-		select {
-		case c.idle <- worker:
+		case c <- worker:
 		default:
 			return
 		}
+		select {
+		case f = <-worker:
+		case <-closed:
+			return
+		}
 	}
 }
 
-// until calls f with a context that ends when most has gone by, at the latest.
-func until[T any](ctx context.Context, most time.Duration, f func(context.Context) (T, error)) (T, error) {
-	if end, ok := ctx.Deadline(); !ok || time.Until(end) > most {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, most)
-		defer cancel()
-	}
-	return f(ctx)
-}
-
-// within calls f, and returns when most has gone by, ctx has ended or the crew was closed, at the
+// within calls f, and returns when most has gone by, ctx has ended or the log was closed, at the
 // latest. f may go on then: go-redis heeds the deadline of a context at best, and never its end.
-func within[T any](ctx context.Context, most time.Duration, c *crew, f func(context.Context) (T, error)) (T, error) {
+func within[T any](ctx context.Context, l *Log, most time.Duration, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	type result struct {
@@ -66,15 +50,16 @@ func within[T any](ctx context.Context, most time.Duration, c *crew, f func(cont
 		err   error
 	}
 	done := make(chan result, 1)
-	c.run(func() {
+	closed := l.closing.Done()
+	l.crew.run(func() {
 		value, err := f(ctx)
 		done <- result{value, err}
-	})
+	}, closed)
 	var none T
 	select {
 	case r := <-done:
 		return r.value, r.err
-	case <-c.closed:
+	case <-closed:
 		return none, errClosed
 	case <-ctx.Done():
 	}

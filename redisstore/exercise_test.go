@@ -28,7 +28,7 @@ func TestExercise(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return storetest.Place{Store: s, Empty: empty, LoseEnd: func(t *testing.T) { loseEnd(t, client, keysOf(prefix)) }}
+		return storetest.Place{Store: s, Empty: empty, LoseEnd: func(t *testing.T) { loseEnd(t, client, keysOf(prefix, layout, "log", "meta", "end")) }}
 	})
 }
 

@@ -59,17 +59,17 @@ func TestFormerProgramIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			over := newLog(s, store.Options{Process: 2})
-			head := client.HGet(t.Context(), over.keys[ownKeys+1], "head").Val()
-			if err := over.begin(t.Context(), 0, start, head+"0"); err == nil {
+			head := client.HGet(t.Context(), over.formerKey("meta"), "head").Val()
+			if err := over.show(t.Context(), start, over.former, "0", head+"0"); err == nil {
 				t.Error("a log begins with an image of what was before")
 			}
-			if err := over.begin(t.Context(), 0, start, head); !errors.Is(err, store.ErrLost) {
+			if err := over.show(t.Context(), start, over.former, "0", head); !errors.Is(err, store.ErrLost) {
 				t.Errorf("a log begins within the lease of one of before: error %v", err)
 			}
-			if err := client.Del(t.Context(), over.keys[ownKeys+formerProcs]).Err(); err != nil {
+			if err := client.Del(t.Context(), over.formerKey("procs")).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if err := over.begin(t.Context(), 0, start, head); err != nil {
+			if err := over.show(t.Context(), start, over.former, "0", head); err != nil {
 				t.Fatal(err)
 			}
 			former.Do("reserve")

@@ -2,23 +2,21 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-var (
-	//go:embed scripts/save.lua
-	saveLua string
-
-	saveScript = newScript(placeLua + guardLua + saveLua)
-)
+var saveScript = newScript("place", "guard", "save")
 
 const (
 	// pieceSize is the size of a piece of an image: the server is busy with one for as long as
@@ -34,59 +32,48 @@ const (
 	loadTries = 5
 )
 
-// errReplacedImage says that pieces are missing, because there is another image.
-var errReplacedImage = errors.New("the image was replaced meanwhile")
+// errPieces says that pieces are missing, because there is another image.
+var errPieces = fmt.Errorf("pieces of the image are missing: %w", store.ErrLost)
 
 // Load implements store.Log. It cannot tell a store that was emptied from a new one, unless a
 // limiter of this program has used it, or a part of it is left.
 func (l *Log) Load(ctx context.Context) (image store.Image, err error) {
 	for range loadTries {
-		if image, err = l.load(ctx); !errors.Is(err, errReplacedImage) {
+		if image, err = l.load(ctx); !errors.Is(err, errPieces) {
 			break
 		}
 	}
-	if errors.Is(err, errReplacedImage) {
-		err = fmt.Errorf("pieces of the image are missing: %w", store.ErrLost)
-	}
-	if err != nil {
-		return image, l.failed("load image", err)
-	}
-	return image, nil
+	return image, l.failed("load image", err)
 }
 
 func (l *Log) load(ctx context.Context) (image store.Image, err error) {
-	meta, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
-		return l.store.client.HMGet(ctx, l.keys[keyMeta], "log", "iseq", "ilow", "ihash", "image", "pieces", "size").Result()
-	})
+	m, err := l.meta(ctx)
 	if err != nil {
 		return image, err
 	}
-	if meta[0] == nil {
+	if m.Log == 0 {
 		return image, l.missing(ctx)
 	}
 	l.use()
-	var m imageMeta
-	if err := m.parse(meta); err != nil {
-		return image, err
+	if image.At, err = m.place(); err != nil {
+		return store.Image{}, err
 	}
-	image.At, image.Bytes = m.at, []byte{}
-	for n := int64(0); n < m.pieces; n += piecesAtOnce {
+	bytes := []byte{}
+	for n := int64(0); n < m.Pieces; n += piecesAtOnce {
 		pieces, err := ask(ctx, l, func(ctx context.Context) ([]string, error) {
-			return l.store.client.LRange(ctx, m.key, n, n+piecesAtOnce-1).Result()
+			return l.store.client.LRange(ctx, m.Image, n, n+piecesAtOnce-1).Result()
 		})
 		if err != nil {
 			return store.Image{}, err
 		}
-		if int64(len(pieces)) != min(piecesAtOnce, m.pieces-n) {
-			return store.Image{At: m.at}, errReplacedImage
-		}
 		for _, piece := range pieces {
-			image.Bytes = append(image.Bytes, piece...)
+			bytes = append(bytes, piece...)
 		}
 	}
-	if int64(len(image.Bytes)) != m.size {
-		return store.Image{At: m.at}, errReplacedImage
+	if int64(len(bytes)) != m.Size {
+		return image, errPieces
 	}
+	image.Bytes = bytes
 	return image, nil
 }
 
@@ -101,69 +88,95 @@ func (l *Log) missing(ctx context.Context) error {
 	return err
 }
 
-// imageMeta is what the hash says of the newest image.
-type imageMeta struct {
-	at           store.Position
-	key          string
-	pieces, size int64
+// used are the logs that limiters of this program have used, the latest last, so that one which is
+// gone is not taken for one that never was. A program may make a Store for each of its limiters.
+var used struct {
+	sync.Mutex
+	logs []lineage
 }
 
-func (m *imageMeta) parse(meta []any) (err error) {
-	var texts [7]string
-	for i := range texts {
-		texts[i], _ = meta[i].(string)
+// lineage is where a log is: in a run of a server, under a prefix.
+type lineage struct{ run, prefix string }
+
+// mostLineages bounds the logs that a program remembers.
+const mostLineages = 256
+
+// use notes that there is a log, and isUsed reports whether there was one.
+func (l *Log) use() {
+	s := l.store
+	s.used.Store(true)
+	used.Lock()
+	defer used.Unlock()
+	if of := (lineage{s.run, s.options.Prefix}); s.run != "" && !slices.Contains(used.logs, of) {
+		used.logs = append(used.logs, of)
+		used.logs = used.logs[max(len(used.logs)-mostLineages, 0):]
 	}
-	number := func(text string) (n int64) {
-		n, e := strconv.ParseInt(text, 10, 64)
-		err = errors.Join(err, e)
-		return n
-	}
-	log, e := strconv.ParseUint(texts[0], 10, 64)
-	err = errors.Join(err, e)
-	m.at.Log, m.at.Seq = log, number(texts[1])
-	hash := []byte(texts[3])
-	if len(hash) != hashBytes {
-		return fmt.Errorf("%w: the hash of an image has %d bytes", errRow, len(hash))
-	}
-	m.at.Sum = joinSum(uint32(number(texts[2])), binary.BigEndian.Uint32(hash))
-	m.key, m.pieces, m.size = texts[4], number(texts[5]), number(texts[6])
+}
+
+func (l *Log) isUsed() bool {
+	used.Lock()
+	defer used.Unlock()
+	return l.store.used.Load() || slices.Contains(used.logs, lineage{l.store.run, l.store.options.Prefix})
+}
+
+// meta is what the hash says of the log.
+type meta struct {
+	Log    uint64 `redis:"log"`  // 0 is none
+	Base   int64  `redis:"seq"`  // the log begins behind it
+	Seq    int64  `redis:"iseq"` // of the place of the newest image,
+	Low    uint32 `redis:"ilow"` // with the two halves of its sum
+	Hash   string `redis:"ihash"`
+	Image  string `redis:"image"` // the key of its pieces,
+	Pieces int64  `redis:"pieces"`
+	Size   int64  `redis:"size"` // of all of them
+}
+
+func (l *Log) meta(ctx context.Context) (m meta, err error) {
+	found, err := ask(ctx, l, func(ctx context.Context) (*redis.SliceCmd, error) {
+		found := l.store.client.HMGet(ctx, l.keys[keyMeta], "log", "seq", "iseq", "ilow", "ihash", "image", "pieces", "size")
+		return found, found.Err()
+	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRow, err)
+		return m, err
 	}
-	return nil
+	if err := found.Scan(&m); err != nil {
+		return m, fmt.Errorf("%w: %w", errRow, err)
+	}
+	return m, nil
+}
+
+// place returns the place of the newest image.
+func (m *meta) place() (store.Position, error) {
+	if len(m.Hash) != hashBytes {
+		return store.Position{}, fmt.Errorf("%w: the hash of an image has %d bytes", errRow, len(m.Hash))
+	}
+	return store.Position{Log: m.Log, Seq: m.Seq, Sum: joinSum(m.Low, binary.BigEndian.Uint32([]byte(m.Hash)))}, nil
 }
 
 // Save implements store.Log.
 func (l *Log) Save(ctx context.Context, image store.Image) error {
-	if err := l.show(ctx, image, nil); err != nil {
-		return l.failed("save image", err)
+	err := l.show(ctx, image, nil)
+	if err == nil {
+		l.trim(ctx)
 	}
-	l.trim(ctx)
-	return nil
+	return l.failed("save image", err)
 }
 
 // Begin implements store.Log.
 func (l *Log) Begin(ctx context.Context, old uint64, image store.Image) error {
-	if err := l.begin(ctx, old, image, ""); err != nil {
-		return l.failed("begin log", err)
-	}
-	return nil
-}
-
-// begin begins a log. With the head of a log of the layout before it does so only if that has not
-// changed; the error is store.ErrLost otherwise.
-func (l *Log) begin(ctx context.Context, old uint64, image store.Image, formerHead string) error {
-	err := l.show(ctx, image, l.keys[ownKeys:], strconv.FormatUint(old, 10), formerHead)
+	err := l.show(ctx, image, l.former, strconv.FormatUint(old, 10), "")
 	if err == nil {
 		l.use()
 	}
-	return err
+	return l.failed("begin log", err)
 }
 
-// show writes an image in pieces, and has the script show it, with more keys and arguments.
+// show writes an image in pieces, and has the script show it, with more keys and arguments if it
+// begins a log. With the head of a log of the layout before it does that only if the head has not
+// changed; the error is store.ErrLost otherwise.
 func (l *Log) show(ctx context.Context, image store.Image, more []string, rest ...any) error {
 	key := l.keys[keyMeta] + ":image:" + strconv.FormatUint(rand.Uint64(), 36)
-	pieces := int64(0)
+	pieces := 0
 	for left := image.Bytes; len(left) > 0 || pieces == 0; pieces++ {
 		piece := left[:min(len(left), pieceSize)]
 		left = left[len(piece):]
@@ -171,10 +184,9 @@ func (l *Log) show(ctx context.Context, image store.Image, more []string, rest .
 			return err
 		}
 	}
-	place := placeOf(image.At)
-	args := []any{place.log, place.seq, place.low, place.hash, pieces, len(image.Bytes), l.keepFor()}
-	keys := append(append(make([]string, 0, len(l.keys)+1), l.keys[:ownKeys]...), key)
-	status, err := l.run(ctx, saveScript, append(keys, more...), append(args, rest...), true)
+	args := []any{placeText(image.At), pieces, len(image.Bytes), l.keepFor()}
+	keys := slices.Concat(l.keys, []string{key}, more)
+	status, err := l.run(ctx, saveScript, keys, append(args, rest...), true)
 	if err == nil {
 		err = statusOf(status)
 	}
@@ -196,16 +208,10 @@ func (l *Log) stage(ctx context.Context, key string, piece []byte) error {
 // trim drops the rows that the image before the newest covers, a little at a time. What it leaves
 // the next Save drops.
 func (l *Log) trim(ctx context.Context) {
-	base, err := ask(ctx, l, func(ctx context.Context) (string, error) {
-		return l.store.client.HGet(ctx, l.keys[keyMeta], "seq").Result()
-	})
-	seq, parseErr := strconv.ParseInt(base, 10, 64)
-	if err != nil || parseErr != nil {
-		return
-	}
+	m, err := l.meta(ctx)
 	for dropped := int64(1); err == nil && dropped > 0; {
 		dropped, err = ask(ctx, l, func(ctx context.Context) (int64, error) {
-			return l.store.client.XTrimMinIDApprox(ctx, l.keys[keyLog], strconv.FormatInt(seq+1, 10), trimRows).Result()
+			return l.store.client.XTrimMinIDApprox(ctx, l.keys[keyLog], strconv.FormatInt(m.Base+1, 10), trimRows).Result()
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,13 @@ import (
 type Log struct {
 	store   *Store
 	options store.Options
-	keys    []string // of the log, of what it is, of its end, and of the layout before
+	keys    []string // of the log, of what it is, and of its end
+	former  []string // the keys of the layout before
 
 	closing  context.Context
-	stop     context.CancelFunc
-	crew     *crew
-	keepAt   atomic.Int64 // when the keys are to be kept anew, in UnixNano
+	stop     context.CancelCauseFunc
+	crew     crew
+	keepAt   atomic.Int64 // when the keys are to be kept anew: see isDue
 	reportAt atomic.Int64 // when missing replicas may be reported again
 
 	learned map[string]state.Answers // see Learned
@@ -35,38 +37,31 @@ var _ store.Log = (*Log)(nil)
 // layout is the version of the keys and of what they hold.
 const layout = "3"
 
-// The keys of a log, in the order in which the scripts know them. Those of the layout before come
-// behind them.
+// The keys of a log, in the order in which the scripts know them.
 const (
 	keyLog = iota
 	keyMeta
 	keyEnd
-	ownKeys
 )
 
-// keysOf returns the keys of a prefix.
-func keysOf(prefix string) []string {
-	var keys []string
-	for _, name := range []string{"log", "meta", "end"} {
-		keys = append(keys, keyOf(prefix, layout, name))
-	}
-	for _, name := range formerNames {
-		keys = append(keys, keyOf(prefix, formerLayout, name))
+// keysOf returns the keys of a prefix: of its log, or of the layout before.
+func keysOf(prefix, layout string, names ...string) (keys []string) {
+	for _, name := range names {
+		keys = append(keys, "{"+prefix+"}:ratelimit:"+layout+":"+name)
 	}
 	return keys
-}
-
-func keyOf(prefix, layout, name string) string {
-	return "{" + prefix + "}:ratelimit:" + layout + ":" + name
 }
 
 // errClosed is returned by a log that was closed.
 var errClosed = errors.New("the log is closed")
 
 func newLog(s *Store, o store.Options) *Log {
-	l := &Log{store: s, options: o, keys: keysOf(s.options.Prefix)}
-	l.closing, l.stop = context.WithCancel(context.Background())
-	l.crew = newCrew(l.closing.Done())
+	prefix := s.options.Prefix
+	l := &Log{
+		store: s, options: o, crew: make(crew, mostIdle),
+		keys: keysOf(prefix, layout, "log", "meta", "end"), former: keysOf(prefix, formerLayout, formerNames...),
+	}
+	l.closing, l.stop = context.WithCancelCause(context.Background())
 	return l
 }
 
@@ -78,13 +73,23 @@ func (l *Log) Traits() store.Traits {
 
 // Close implements store.Log. It leaves the client open.
 func (l *Log) Close() error {
-	l.stop()
+	l.stop(errClosed)
 	return nil
 }
 
-// failed returns the error of an operation.
+// failed returns the error of an operation; nil for none.
 func (l *Log) failed(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("redis: %s: %w", operation, l.store.place(err))
+}
+
+// report reports a warning.
+func (l *Log) report(warning error) {
+	if l.options.Report != nil {
+		l.options.Report(warning)
+	}
 }
 
 func (l *Log) sleep(ctx context.Context, span time.Duration) error {
@@ -101,43 +106,41 @@ func (l *Log) sleep(ctx context.Context, span time.Duration) error {
 // keepEvery is how often the keys are kept anew, unless they are to be kept for less.
 const keepEvery = time.Minute
 
-// keepFor returns for how many milliseconds the keys are to be kept; 0 is for ever.
+// keepFor returns for how many milliseconds, rounded up, the keys are to be kept; 0 is for ever.
 func (l *Log) keepFor() int64 {
-	if l.options.Keep <= 0 {
-		return 0
-	}
-	return max(l.options.Keep.Milliseconds(), 1)
+	return int64((l.options.Keep + time.Millisecond - 1) / time.Millisecond)
 }
 
-// isKeepDue reports whether the keys are to be kept anew.
-func (l *Log) isKeepDue() bool {
-	if l.options.Keep <= 0 {
-		return false
-	}
-	now, at := time.Now().UnixNano(), l.keepAt.Load()
-	return now >= at && l.keepAt.CompareAndSwap(at, now+int64(min(keepEvery, l.options.Keep/4)))
+// isDue reports whether a moment, in UnixNano, has come. Then it is the moment a span later.
+func isDue(moment *atomic.Int64, span time.Duration) bool {
+	now, at := time.Now().UnixNano(), moment.Load()
+	return now >= at && moment.CompareAndSwap(at, now+int64(span))
 }
 
 // run runs a script. An answer that is an error, or none because nothing was sent, says that
 // nothing was written. Whoever writes is told at once, and may send it again.
 func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, writes bool) (reply any, err error) {
-	if l.closing.Err() != nil {
-		return nil, notWritten(errClosed)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(context.Cause(l.closing), ctx.Err()); err != nil {
 		return nil, notWritten(err)
 	}
-	eval := l.eval
+	send := l.store.client.Process
 	if writes && l.store.options.WaitReplicas > 0 {
-		eval = l.evalAndWait
+		send = l.sendAndWait
 	}
-	call := func(ctx context.Context) (any, error) { return eval(ctx, sc, keys, args) }
-	if writes { // to hand the call to another goroutine takes as long as the server takes for it
-		reply, _, err = try(ctx, l, l.store.options.Timeout, l.store.settings.heeds, call)
-	} else {
+	call := func(ctx context.Context) (any, error) { return eval(ctx, send, sc, keys, args) }
+	switch timeout := l.store.options.Timeout; {
+	case !writes:
 		reply, err = ask(ctx, l, call)
+	case l.store.settings.heeds: // to hand the call to another goroutine takes as long as the server takes for it
+		calling, cancel := context.WithTimeout(ctx, timeout)
+		reply, err = call(calling)
+		cancel()
+		err = l.told(ctx, err)
+	default:
+		reply, err = within(ctx, l, timeout, call)
+		err = l.told(ctx, err)
 	}
-	if answered, _ := isAnswer(err); answered {
+	if isAnswer(err) {
 		return nil, notWritten(err)
 	}
 	return reply, err

@@ -16,42 +16,33 @@ var errRow = errors.New("malformed row")
 // hashBytes is how many bytes of a row hash its batch.
 const hashBytes = 4
 
-// placeText is a place as the scripts have it: the log, the number, and the two halves of the sum.
-type placeText struct{ log, seq, low, hash string }
-
-func placeOf(at store.Position) placeText {
-	low, hash := splitSum(at.Sum)
-	return placeText{strconv.FormatUint(at.Log, 10), strconv.FormatInt(at.Seq, 10), low, string(hash)}
-}
-
-// text returns the place as the end of the log.
-func (p *placeText) text() string { return p.log + ":" + p.seq + ":" + p.low + ":" + p.hash }
-
-// lowDigits is how many digits of a time, in microseconds, are in the sum of a place.
-const lowDigits = 9
-
-func splitSum(sum uint64) (low string, hash []byte) {
-	return fmt.Sprintf("%0*d", lowDigits, uint32(sum)), binary.BigEndian.AppendUint32(nil, uint32(sum>>32))
+// placeText returns a place as the scripts have it: the log, the number, and the two halves of the
+// sum. The first of these is the last nine digits of a time, in microseconds.
+func placeText(at store.Position) string {
+	hash := binary.BigEndian.AppendUint32(nil, uint32(at.Sum>>32))
+	return fmt.Sprintf("%d:%d:%09d:%s", at.Log, at.Seq, uint32(at.Sum), hash)
 }
 
 func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
 
-// hashes sets the sums of the entries of a batch but for the time: a hash of all up to the entry.
-// They are chained within the batch only, because its sender does not know what comes before it.
-func hashes(batch []store.Entry) (last uint32) {
-	chain := uint64(0)
+// place gives the entries of a batch their places and their stamp, and returns its hash. The sum of
+// a place is the time, and a hash of the batch up to the entry: not of what comes before the batch,
+// which its sender does not know.
+func place(batch []store.Entry, log uint64, last, us int64) (hash uint32) {
+	first, chain := last-int64(len(batch))+1, uint64(0)
 	for i := range batch {
 		e := &batch[i]
-		e.Stamp = store.Stamp{}
+		e.Stamp = store.Stamp{} // which is in the sum as the time
 		chain = e.Sum(chain)
-		e.At.Sum = joinSum(0, uint32(chain))
+		e.At = store.Position{Log: log, Seq: first + int64(i), Sum: joinSum(uint32(us%1e9), uint32(chain))}
+		e.Stamp = stampOf(us)
 	}
 	return uint32(chain)
 }
 
-// encodeRow returns a batch as a row has it. The batch gets its sums.
+// encodeRow returns a batch as a row has it. The places of the batch are lost.
 func encodeRow(batch []store.Entry) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, hashes(batch)), store.EncodeBatch(batch)...)
+	return append(binary.BigEndian.AppendUint32(nil, place(batch, 0, 0, 0)), store.EncodeBatch(batch)...)
 }
 
 // appendRow appends the entries of a row.
@@ -68,34 +59,27 @@ func appendRow(all []store.Entry, log uint64, id, row string) ([]store.Entry, er
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", errRow, id, err)
 	}
-	if hashes(all[n:]) != binary.BigEndian.Uint32([]byte(row[:hashBytes])) {
+	if place(all[n:], log, seq, us) != binary.BigEndian.Uint32([]byte(row[:hashBytes])) {
 		return nil, fmt.Errorf("%w %q: its hash is another one", errRow, id)
 	}
-	place(all[n:], log, seq, us)
 	return all, nil
-}
-
-// place gives the entries of a batch, which have their hashes, the rest of their places.
-func place(entries []store.Entry, log uint64, last, us int64) {
-	first := last - int64(len(entries)) + 1
-	for i := range entries {
-		at := &entries[i].At
-		at.Log, at.Seq, at.Sum = log, first+int64(i), joinSum(uint32(us%1e9), uint32(at.Sum>>32))
-		entries[i].Stamp = stampOf(us)
-	}
 }
 
 func stampOf(us int64) store.Stamp { return store.Stamp{Wall: us * 1000} }
 
 func parseRowID(id string) (seq, us int64, err error) {
 	first, second, _ := strings.Cut(id, "-")
-	if seq, err = strconv.ParseInt(first, 10, 64); err == nil {
-		us, err = strconv.ParseInt(second, 10, 64)
-	}
-	if err != nil {
-		err = fmt.Errorf("%w %q", errRow, id)
+	if seq, err = parseNumber(first); err == nil {
+		us, err = parseNumber(second)
 	}
 	return seq, us, err
+}
+
+func parseNumber(text any) (n int64, err error) {
+	if n, err = strconv.ParseInt(fmt.Sprint(text), 10, 64); err != nil {
+		err = fmt.Errorf("%w: %w", errRow, err)
+	}
+	return n, err
 }
 
 // statusOf returns the error that a status of a script stands for.
@@ -109,6 +93,8 @@ func statusOf(status any) error {
 		return notWritten(store.ErrTrimmed)
 	case "older":
 		return store.ErrOlder
+	case "lives":
+		return errFormerLives
 	case "gone":
 		return errors.New("pieces of the image are missing")
 	}
@@ -116,62 +102,40 @@ func statusOf(status any) error {
 }
 
 // decodePage returns the page in a reply of append.lua, with the own batch where it is on it. That
-// has its hashes, and gets its places.
+// gets its places.
 func decodePage(after store.Position, reply any, own []store.Entry) (news store.News, err error) {
-	if us, ok := reply.(string); ok { // the common case
-		return atEnd(after, us, own)
+	values, ok := reply.([]any)
+	if !ok { // but the time: the place is the end, which is the common case
+		values = []any{"ok", reply, after.Seq + int64(len(own)), nil}
 	}
-	values, _ := reply.([]any)
-	if len(values) == 0 {
-		return news, fmt.Errorf("%w: reply %T", errRow, reply)
+	if len(values) > 0 {
+		err = statusOf(values[0])
 	}
-	if err := statusOf(values[0]); err != nil {
-		return news, err
+	if err == nil && len(values) != 4 {
+		err = fmt.Errorf("%w: a reply of %d values", errRow, len(values))
 	}
-	if len(values) != 4 {
-		return news, fmt.Errorf("%w: a reply of %d values", errRow, len(values))
-	}
-	us, err := parseTime(values[1])
 	if err != nil {
 		return news, err
 	}
-	last, err := strconv.ParseInt(fmt.Sprint(values[2]), 10, 64)
+	us, err := parseNumber(values[1])
 	if err != nil {
-		return news, fmt.Errorf("%w: the last number is %v", errRow, values[2])
+		return news, err
+	}
+	last, err := parseNumber(values[2])
+	if err != nil {
+		return news, err
 	}
 	rows, _ := values[3].([]any)
+	news.Now, news.More = stampOf(us), len(rows) == pageRows
 	room := make([]store.Entry, 0, min(max(last-after.Seq, 0), usualPage))
 	if news.Entries, err = decodeRows(room, after, rows); err != nil {
 		return store.News{}, err
 	}
-	news.Now, news.More = stampOf(us), len(rows) == pageRows
-	if len(own) > 0 && !news.More {
+	if !news.More {
 		place(own, after.Log, last, us)
 		news.Entries = append(news.Entries, own...)
 	}
 	return news, nil
-}
-
-// atEnd returns the page of an append behind a place that is the end, or of a read there.
-func atEnd(after store.Position, time string, own []store.Entry) (news store.News, err error) {
-	us, err := parseTime(time)
-	if err != nil {
-		return news, err
-	}
-	news.Now = stampOf(us)
-	if len(own) > 0 {
-		place(own, after.Log, after.Seq+int64(len(own)), us)
-		news.Entries = own
-	}
-	return news, nil
-}
-
-func parseTime(value any) (us int64, err error) {
-	text, _ := value.(string)
-	if us, err = strconv.ParseInt(text, 10, 64); err != nil {
-		return 0, fmt.Errorf("%w: the time is %v", errRow, value)
-	}
-	return us, nil
 }
 
 // usualPage is how many entries a page seldom exceeds.

@@ -3,9 +3,11 @@ package redisstore
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
@@ -44,11 +46,11 @@ func TestRow(t *testing.T) {
 	}
 }
 
-func TestSplitSum(t *testing.T) {
+func TestSumOfPlace(t *testing.T) {
 	for _, sum := range []uint64{0, 1, 1<<32 - 1, 1 << 32, 1<<63 | 5, 1<<64 - 1} {
-		low, hash := splitSum(sum)
-		half, _ := strconv.ParseUint(low, 10, 32)
-		if is := joinSum(uint32(half), binary.BigEndian.Uint32(hash)); is != sum {
+		parts := strings.SplitN(placeText(store.Position{Sum: sum}), ":", 4)
+		low, _ := strconv.ParseUint(parts[2], 10, 32)
+		if is := joinSum(uint32(low), binary.BigEndian.Uint32([]byte(parts[3]))); is != sum {
 			t.Errorf("%x becomes %x", sum, is)
 		}
 	}
@@ -71,17 +73,24 @@ func FuzzDecodePage(f *testing.F) {
 }
 
 // Whatever the hash says of an image: it is refused, or names one, whose place is written so again.
-func FuzzImageMeta(f *testing.F) {
+func FuzzMeta(f *testing.F) {
 	f.Add("5", "7", "42", "\x01\x02\x03\x04", "prefix:image:x", "2", "131073")
 	f.Add("18446744073709551615", "-1", "4294967296", "", "", "", "x")
 	f.Fuzz(func(t *testing.T, log, seq, low, hash, key, pieces, size string) {
-		var m imageMeta
-		if m.parse([]any{log, seq, low, hash, key, pieces, size}) != nil {
+		parse := func(log, seq, low, hash string) (m meta, at store.Position, err error) {
+			found := redis.NewSliceCmd(t.Context(), "hmget", "key", "log", "iseq", "ilow", "ihash", "image", "pieces", "size")
+			found.SetVal([]any{log, seq, low, hash, key, pieces, size})
+			if err = found.Scan(&m); err == nil {
+				at, err = m.place()
+			}
+			return m, at, err
+		}
+		m, at, err := parse(log, seq, low, hash)
+		if err != nil {
 			return
 		}
-		p := placeOf(m.at)
-		var again imageMeta
-		if err := again.parse([]any{fmt.Sprint(p.log), fmt.Sprint(p.seq), p.low, p.hash, key, pieces, size}); err != nil || again != m {
+		p := strings.SplitN(placeText(at), ":", 4)
+		if again, same, err := parse(p[0], p[1], p[2], p[3]); err != nil || again != m || same != at {
 			t.Errorf("%+v, and again %+v, %v", m, again, err)
 		}
 	})

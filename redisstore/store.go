@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,12 +34,6 @@ type Options struct {
 	WaitReplicas int
 }
 
-const (
-	defaultMaxStale    = 100 * time.Millisecond
-	defaultTimeout     = 250 * time.Millisecond
-	defaultOpenTimeout = 10 * time.Second
-)
-
 // check returns an error that names the field and its value, and sets what is zero.
 func (o *Options) check() error {
 	switch {
@@ -55,14 +50,9 @@ func (o *Options) check() error {
 	case o.WaitReplicas < 0:
 		return fmt.Errorf("field WaitReplicas is %d, want 0 or more", o.WaitReplicas)
 	}
-	for _, field := range []struct {
-		is     *time.Duration
-		orElse time.Duration
-	}{{&o.MaxStale, defaultMaxStale}, {&o.Timeout, defaultTimeout}, {&o.OpenTimeout, defaultOpenTimeout}} {
-		if *field.is == 0 {
-			*field.is = field.orElse
-		}
-	}
+	o.MaxStale = cmp.Or(o.MaxStale, 100*time.Millisecond)
+	o.Timeout = cmp.Or(o.Timeout, 250*time.Millisecond)
+	o.OpenTimeout = cmp.Or(o.OpenTimeout, 10*time.Second)
 	return nil
 }
 
@@ -77,8 +67,6 @@ type Store struct {
 	warnings []error
 	used     atomic.Bool // a limiter of this Store has used the log
 }
-
-var _ store.Store = (*Store)(nil)
 
 // New returns a Store on a server, which it asks for its version. The client stays the caller's:
 // the Store neither changes nor closes it, and needs it as long as limiters use the Store. Each
@@ -112,10 +100,8 @@ func (s *Store) Open(ctx context.Context, options store.Options) (store.Log, err
 		l.Close()
 		return nil, l.failed("open log", err)
 	}
-	if options.Report != nil {
-		for _, warning := range s.warnings {
-			options.Report(warning)
-		}
+	for _, warning := range s.warnings {
+		l.report(warning)
 	}
 	return l, nil
 }

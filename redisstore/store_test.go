@@ -56,21 +56,21 @@ func TestVersions(t *testing.T) {
 // What is not as it should be is an error, or a warning when a limiter opens the store.
 func TestNewExaminesTheServer(t *testing.T) {
 	for name, row := range map[string]struct {
-		server, memory string // what INFO answers
-		heeds          bool
-		fails          string
-		warns          []string
+		info  string // what INFO answers
+		heeds bool
+		fails string
+		warns []string
 	}{
-		"all right":       {"redis_version:7.0.15\r\n", "maxmemory_policy:noeviction\r\n", true, "", nil},
-		"too old":         {"redis_version:6.0.16\r\n", "", true, `version "6.0.16"`, nil},
-		"evicts":          {"redis_version:6.2.0\r\n", "a:b\r\nmaxmemory_policy:allkeys-lru\r\n", true, "", []string{"allkeys-lru"}},
-		"INFO is refused": {"", "", true, "", []string{"version", "maxmemory-policy"}},
-		"no deadlines":    {"redis_version:7.0.15\r\n", "maxmemory_policy:noeviction\r\n", false, "", []string{"ContextTimeoutEnabled"}},
-		"two things":      {"redis_version:7.0.15\r\n", "maxmemory_policy:volatile-ttl\r\n", false, "", []string{"ContextTimeoutEnabled", "volatile-ttl"}},
+		"all right":       {"redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n", true, "", nil},
+		"too old":         {"redis_version:6.0.16\r\n", true, `version "6.0.16"`, nil},
+		"evicts":          {"redis_version:6.2.0\r\na:b\r\nmaxmemory_policy:allkeys-lru\r\n", true, "", []string{"allkeys-lru"}},
+		"INFO is refused": {"", true, "", []string{"version", "maxmemory-policy"}},
+		"no deadlines":    {"redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n", false, "", []string{"ContextTimeoutEnabled"}},
+		"two things":      {"redis_version:7.0.15\r\nmaxmemory_policy:volatile-ttl\r\n", false, "", []string{"ContextTimeoutEnabled", "volatile-ttl"}},
 	} {
 		client := redis.NewClient(&redis.Options{
 			ContextTimeoutEnabled: row.heeds, Protocol: 2, DisableIdentity: true,
-			Dialer: func(context.Context, string, string) (net.Conn, error) { return answering(row.server, row.memory), nil },
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return answering(row.info), nil },
 		})
 		s, err := New(t.Context(), client, Options{Prefix: "a"})
 		t.Cleanup(func() { client.Close() })
@@ -102,21 +102,21 @@ func TestNewExaminesTheServer(t *testing.T) {
 }
 
 // answering returns a connection to a server that answers PING and INFO, and a script.
-func answering(server, memory string) net.Conn {
+func answering(info string) net.Conn {
 	near, far := net.Pipe()
 	go func() {
 		defer far.Close()
 		lines := bufio.NewScanner(far)
 		for lines.Scan() {
-			answer, word, info := "", lines.Text(), map[string]string{"server": server, "memory": memory}
+			answer, word := "", lines.Text()
 			switch {
 			case strings.EqualFold(word, "ping"):
 				answer = "+PONG\r\n"
 			case word == "evalsha":
 				answer = "+ok\r\n"
-			case info[word] != "":
-				answer = "$" + strconv.Itoa(len(info[word])) + "\r\n" + info[word] + "\r\n"
-			case word == "server", word == "memory":
+			case word == "info" && info != "":
+				answer = "$" + strconv.Itoa(len(info)) + "\r\n" + info + "\r\n"
+			case word == "info":
 				answer = "-NOPERM this user has no permissions to run the 'info' command\r\n"
 			case strings.EqualFold(word, "hello"):
 				answer = "-ERR unknown command\r\n"

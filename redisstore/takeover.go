@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,32 +19,38 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-// The keys of the layout before, in the order of formerNames.
-const (
-	formerLog = iota
-	formerMeta
-	formerDays
-	formerQuotas
-	formerCooldowns
-	formerAnswers
-	formerProcs
-	formerHoles
-	formerFound
-	formerSpend
-	formerPools
-	formerLeast = formerFound // how many keys the first versions of the layout had
-)
+// formerLayout is the layout before, which this version takes over.
+const formerLayout = "2"
+
+// formerNames are its keys, in the order in which the scripts know them.
+var formerNames = []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found", "spend", "pools"}
+
+var enterScript = newScript("guard", "enter")
+
+// formerKey returns a key of the layout before.
+func (l *Log) formerKey(name string) string { return l.former[slices.Index(formerNames, name)] }
 
 // errFormerLives says that the log of before is in use.
 var errFormerLives = errors.New("a process of an earlier version shares the quota: " +
 	"open it when all of them have ended, and their leases are over")
 
-// takeOver begins the log with what a log of the layout before has. It waits for the leases of the
-// processes that use that: what they charge beside this log would be lost.
-func (l *Log) takeOver(ctx context.Context) error {
+// enter keeps programs of the layout before out. Where these have a log, it begins this one with
+// what that has. It waits for the leases of the processes that use that: what they charge beside
+// this log would be lost.
+func (l *Log) enter(ctx context.Context) error {
 	const pause = 100 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
-		err := l.tryTakeOver(ctx)
+		reply, err := patiently(ctx, l, func(ctx context.Context) (any, error) {
+			return eval(ctx, l.store.client.Process, enterScript, l.former, []any{l.keepFor()})
+		})
+		if err != nil {
+			return err
+		}
+		if former, ok := reply.([]any); ok && len(former) == 5 {
+			err = l.takeOver(ctx, former)
+		} else {
+			err = statusOf(reply)
+		}
 		if !errors.Is(err, errFormerLives) && !errors.Is(err, store.ErrLost) || waited >= l.store.options.OpenTimeout {
 			return err
 		}
@@ -53,23 +60,16 @@ func (l *Log) takeOver(ctx context.Context) error {
 	}
 }
 
-func (l *Log) tryTakeOver(ctx context.Context) error {
-	t := taking{log: l}
-	if err := t.begin(ctx); err != nil {
-		return err
-	}
-	if t.head == "" {
-		return nil // somebody else has taken it over
-	}
-	if err := t.read(ctx); err != nil {
-		return fmt.Errorf("take over the log of an earlier version: %w", err)
-	}
-	bytes, err := t.Image(rand.Uint64())
+// takeOver begins the log with what a log of the layout before has, of which enter.lua tells so
+// much. The error is store.ErrLost if somebody else was first.
+func (l *Log) takeOver(ctx context.Context, told []any) error {
+	t := newTaking(l, told)
+	bytes, err := t.image(ctx)
 	if err != nil {
 		return fmt.Errorf("take over the log of an earlier version: %w", err)
 	}
 	image := store.Image{At: store.Position{Log: rand.Uint64() | 1, Sum: rand.Uint64()}, Bytes: bytes}
-	if err := l.begin(ctx, 0, image, t.head); err != nil {
+	if err := l.show(ctx, image, l.former, "0", t.head); err != nil {
 		return err
 	}
 	l.learned = t.answers
@@ -90,149 +90,75 @@ type taking struct {
 	answers map[string]state.Answers
 }
 
-// begin reads the head, and makes sure that nobody uses the log.
-func (t *taking) begin(ctx context.Context) error {
-	l := t.log
-	now, err := ask(ctx, l, func(ctx context.Context) (time.Time, error) { return l.store.client.Time(ctx).Result() })
-	if err != nil {
-		return err
-	}
-	meta, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
-		return l.store.client.HMGet(ctx, t.key(formerMeta), "head", "span", "used").Result()
-	})
-	if err != nil {
-		return err
-	}
-	var text [3]string
-	for i := range text {
-		text[i], _ = meta[i].(string)
-	}
-	fields := strings.Fields(text[0])
-	if t.head = text[0]; strings.HasPrefix(t.head, "later.") {
-		t.head = ""
-		return nil
-	}
-	wall := now.UnixNano()
-	t.Content = former.New(account.Now{Instant: wall, Wall: wall})
-	number := func(text string) (n int64) {
-		if n, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return 0
-		}
+func newTaking(l *Log, told []any) *taking {
+	number := func(text any) int64 {
+		n, _ := strconv.ParseInt(fmt.Sprint(text), 10, 64) // one that is none is as good as none
 		return n
 	}
-	if len(fields) == 6 {
+	wall := nanos(number(told[0]))
+	t := &taking{Content: former.New(account.Now{Instant: wall, Wall: wall}), log: l, answers: make(map[string]state.Answers)}
+	t.head, _ = told[2].(string)
+	if fields := strings.Fields(t.head); len(fields) == 6 {
 		t.shift, t.Folded = nanos(number(fields[1])), number(fields[2])
 	}
-	t.Span = number(text[1])
-	if used := number(text[2]); used != 0 {
+	t.Span = number(told[3])
+	if used := number(told[4]); used != 0 {
 		t.UsedAt = nanos(used) - t.shift
 	}
-	living, err := ask(ctx, l, func(ctx context.Context) (int64, error) {
-		from := strconv.FormatInt((wall+t.shift)/int64(time.Millisecond), 10)
-		return l.store.client.ZCount(ctx, t.key(formerProcs), from, "+inf").Result()
-	})
-	if err == nil && living > 0 {
-		err = errFormerLives
+	if told[1] != int64(1) { // the server has evicted some of the keys, and what these had counts as used
+		t.UsedAt = wall
+		l.report(l.failed("open log",
+			errors.New("keys of the log of an earlier version are missing, so that the last minute counts as used")))
 	}
-	return err
+	return t
 }
 
-func (t *taking) key(key int) string { return t.log.keys[ownKeys+key] }
-
-// read reads all keys. Where the server has evicted some of them, what these had counts as used.
-func (t *taking) read(ctx context.Context) error {
-	whole, err := t.isWhole(ctx)
-	if err != nil {
-		return err
-	}
-	if !whole {
-		t.UsedAt = t.Now.Wall
-		t.report(errors.New("keys of the log of an earlier version are missing, so that the last minute counts as used"))
-	}
+// image reads all keys, and makes an image of them.
+func (t *taking) image(ctx context.Context) ([]byte, error) {
 	for _, hash := range []struct {
-		key  int
-		what string
-		add  func(field, value string) error
+		key, what string
+		add       func(field, value string) error
 	}{
-		{formerDays, "day", t.addDay}, {formerCooldowns, "cooldown", t.addCooldown}, {formerFound, "found limit", t.addFound},
-		{formerPools, "pool", t.addPool}, {formerAnswers, "answers", t.addAnswers}, {formerSpend, "spend", t.addSpend},
+		{"days", "day", adding(t.Days, parseDay)}, {"cooldowns", "cooldown", adding(t.Cooldowns, parseCooldown)},
+		{"found", "found limit", adding(t.Found, state.ParseFound)}, {"spend", "spend", adding(t.Spend, parseSpent)},
+		{"pools", "pool", t.addPool}, {"answers", "answers", t.addAnswers},
 	} {
-		err := t.scan(ctx, hash.key, func(field, value string) error {
-			name, ok := formerName(field)
-			if !ok {
-				return nil
-			}
-			if err := hash.add(name, value); err != nil {
-				return fmt.Errorf("%s of %q: %w", hash.what, name, err)
-			}
-			return nil
-		})
+		fields, err := t.hash(ctx, hash.key)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		for name, value := range fields {
+			if err := hash.add(name, value); err != nil {
+				return nil, fmt.Errorf("%s of %q: %w", hash.what, name, err)
+			}
 		}
 	}
-	if err := t.scan(ctx, formerQuotas, t.addQuota); err != nil {
-		return err
+	quotas, err := t.hash(ctx, "quotas")
+	if err != nil {
+		return nil, err
+	}
+	for field, value := range quotas {
+		if err := t.addQuota(field, value); err != nil {
+			return nil, err
+		}
 	}
 	if err := t.readEvents(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	for name, said := range t.Said {
 		if !said.IsEmpty() {
 			t.Quotas[name] = catalog.QuotaOf(said)
 		}
 	}
-	return nil
+	return t.Image(rand.Uint64())
 }
 
-// formerAll is a field of the days of versions that have all keys.
-const formerAll = "\x00(the store is of a later version of go-ratelimit, update this program)"
-
-// isWhole reports whether all keys are there. The first versions did not have the last of them.
-func (t *taking) isWhole(ctx context.Context) (bool, error) {
-	type count struct {
-		all  bool
-		keys int64
+// adding returns a function that adds to a map what a text says of a name.
+func adding[V any](all map[string]V, parse func(text string) (V, error)) func(name, text string) error {
+	return func(name, text string) (err error) {
+		all[name], err = parse(text)
+		return err
 	}
-	keys := t.log.keys[ownKeys:]
-	is, err := ask(ctx, t.log, func(ctx context.Context) (is count, err error) {
-		if is.all, err = t.log.store.client.HExists(ctx, keys[formerDays], formerAll).Result(); err != nil {
-			return is, err
-		}
-		if !is.all {
-			keys = keys[:formerLeast]
-		}
-		is.keys, err = t.log.store.client.Exists(ctx, keys...).Result()
-		return is, err
-	})
-	return is.keys == int64(len(keys)), err
-}
-
-func (t *taking) report(err error) {
-	if report := t.log.options.Report; report != nil {
-		report(t.log.failed("open log", err))
-	}
-}
-
-func (t *taking) addDay(name, text string) (err error) {
-	t.Days[name], err = parseDay(text)
-	return err
-}
-
-func (t *taking) addFound(name, text string) (err error) {
-	t.Found[name], err = state.ParseFound(text)
-	return err
-}
-
-func (t *taking) addSpend(name, text string) (err error) {
-	t.Spend[name], err = parseSpent(text)
-	return err
-}
-
-func (t *taking) addCooldown(name, text string) error {
-	until, cause, err := parseOrdered(text)
-	t.Cooldowns[name] = state.Cooldown{Until: time.Unix(0, until), Cause: cause}
-	return err
 }
 
 func (t *taking) addPool(name, text string) error {
@@ -244,34 +170,26 @@ func (t *taking) addPool(name, text string) error {
 }
 
 func (t *taking) addAnswers(name, text string) error {
-	is, err := state.ParseAnswers(text)
-	if err != nil {
-		return nil // they are learned anew
+	if is, err := state.ParseAnswers(text); err == nil { // others are learned anew
+		t.answers[name] = is
 	}
-	if t.answers == nil {
-		t.answers = make(map[string]state.Answers)
-	}
-	t.answers[name] = is
 	return nil
 }
 
 // addQuota adds what a field of the quotas says: its first letter tells who says it, or that it is
 // the classes.
 func (t *taking) addQuota(field, text string) error {
-	if field == "" {
+	if field == "c" {
+		t.Classes = text
 		return nil
 	}
-	origin, name := state.Program, field[1:]
-	switch field[0] {
-	case 'c':
-		if name == "" {
-			t.Classes = text
-		}
-		return nil
-	case 'p':
-	case 'a':
+	origin := state.Program
+	name, ok := strings.CutPrefix(field, "p")
+	if !ok {
 		origin = state.Account
-	default:
+		name, ok = strings.CutPrefix(field, "a")
+	}
+	if !ok {
 		return nil
 	}
 	var q state.Quota
@@ -291,35 +209,32 @@ func (t *taking) addQuota(field, text string) error {
 // formerPage is how many entries or fields are read at once.
 const formerPage = 1000
 
-// scan calls f for each field of a hash, at least once.
-func (t *taking) scan(ctx context.Context, key int, f func(field, value string) error) error {
-	type page struct {
-		fields []string
-		cursor uint64
-	}
+// hash returns the fields of a hash that formerName does not pass over.
+func (t *taking) hash(ctx context.Context, key string) (map[string]string, error) {
+	all := make(map[string]string)
 	for cursor := uint64(0); ; {
-		p, err := ask(ctx, t.log, func(ctx context.Context) (p page, err error) {
-			p.fields, p.cursor, err = t.log.store.client.HScan(ctx, t.key(key), cursor, "", formerPage).Result()
-			return p, err
+		page, err := ask(ctx, t.log, func(ctx context.Context) (*redis.ScanCmd, error) {
+			page := t.log.store.client.HScan(ctx, t.log.formerKey(key), cursor, "", formerPage)
+			return page, page.Err()
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for i := 0; i+1 < len(p.fields); i += 2 {
-			if err := f(p.fields[i], p.fields[i+1]); err != nil {
-				return err
+		fields, next := page.Val()
+		for i := 0; i+1 < len(fields); i += 2 {
+			if name, ok := formerName(fields[i]); ok {
+				all[name] = fields[i+1]
 			}
 		}
-		if cursor = p.cursor; cursor == 0 {
-			return nil
+		if cursor = next; cursor == 0 {
+			return all, nil
 		}
 	}
 }
 
 // readEvents reads the stream. What was spent is in its hash with each event.
 func (t *taking) readEvents(ctx context.Context) error {
-	dropped := make(map[string]string)
-	err := t.scan(ctx, formerHoles, func(field, value string) error { dropped[field] = value; return nil })
+	dropped, err := t.hash(ctx, "holes")
 	if err != nil {
 		return err
 	}
@@ -335,18 +250,15 @@ func (t *taking) readEvents(ctx context.Context) error {
 	}
 	for from := "-"; ; {
 		page, err := ask(ctx, t.log, func(ctx context.Context) ([]redis.XMessage, error) {
-			return t.log.store.client.XRangeN(ctx, t.key(formerLog), from, "+", formerPage).Result()
+			return t.log.store.client.XRangeN(ctx, t.log.formerKey("log"), from, "+", formerPage).Result()
 		})
 		if err != nil {
 			return err
 		}
 		for _, m := range page {
+			seq, _, _ := strings.Cut(m.ID, "-")
 			value, _ := m.Values["e"].(string)
-			n, err := parseFormerEntry(m.ID, value)
-			if err == nil {
-				err = n.events(dropped[strconv.FormatInt(n.seq, 10)], add)
-			}
-			if err != nil {
+			if err := formerEvents(m.ID, value, dropped[seq], add); err != nil {
 				return err
 			}
 			from = "(" + m.ID

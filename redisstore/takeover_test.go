@@ -4,6 +4,7 @@ package redisstore
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/former"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/test/formertest"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
@@ -100,24 +102,22 @@ func TestTakeOver(t *testing.T) {
 func testDamaged(t *testing.T, client *redis.Client, p *formertest.Process, open func(*testing.T, string, time.Duration) (*Log, error)) {
 	p.MustDo("fill")
 	p.End()
-	key := func(prefix string, n int) string { return keysOf(prefix)[ownKeys+n] }
+	key := func(prefix, name string) string { return keysOf(prefix, formerLayout, name)[0] }
 	copied := func(t *testing.T) string {
 		t.Helper()
 		prefix := strings.ReplaceAll(t.Name(), "/", ":")
-		for n := range formerNames {
-			if err := client.Copy(t.Context(), key("whole", n), key(prefix, n), 0, false).Err(); err != nil {
+		for _, name := range formerNames {
+			if err := client.Copy(t.Context(), key("whole", name), key(prefix, name), 0, false).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return prefix
 	}
 	for what, damage := range map[string]struct {
-		key   int
-		field string
-		value string
+		key, field, value string
 	}{
-		`day of "m"`: {formerDays, "m", "x"}, `spend of "m"`: {formerSpend, "m", "x"}, `quota of "m"`: {formerQuotas, "pm", "{"},
-		`found limit of "search"`: {formerFound, "search", "{"}, `cooldown of "m"`: {formerCooldowns, "m", ""},
+		`day of "m"`: {"days", "m", "x"}, `spend of "m"`: {"spend", "m", "x"}, `quota of "m"`: {"quotas", "pm", "{"},
+		`found limit of "search"`: {"found", "search", "{"}, `cooldown of "m"`: {"cooldowns", "m", ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			prefix := copied(t)
@@ -131,15 +131,15 @@ func testDamaged(t *testing.T, client *redis.Client, p *formertest.Process, open
 	}
 	t.Run("an event", func(t *testing.T) {
 		prefix := copied(t)
-		if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: key(prefix, formerLog), ID: "999999-5", Values: []string{"e", "\x01\x00\x01"}}).Err(); err != nil {
+		if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: key(prefix, "log"), ID: "999999-5", Values: []string{"e", "\x01\x00\x01"}}).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := open(t, prefix, time.Second); !errors.Is(err, errEntry) {
 			t.Errorf("opened: %v", err)
 		}
 	})
-	for _, evicted := range []int{formerLog, formerSpend} {
-		t.Run("without "+formerNames[evicted], func(t *testing.T) {
+	for _, evicted := range []string{"log", "spend"} {
+		t.Run("without "+evicted, func(t *testing.T) {
 			prefix := copied(t)
 			client.Del(t.Context(), key(prefix, evicted))
 			l, err := open(t, prefix, time.Second)
@@ -166,12 +166,8 @@ func FuzzFormerEntry(f *testing.F) {
 	f.Add("7-123", "\x01\x00\x05\x01\x02m\x10\x02\x00\x02\x02", "")
 	f.Add("7-123", "\x02\x00\x05\x01\x02m\xff\x01\x00\x02\x02\x02\x02\x02\x02\x02\x02\x01x\x0b12345678990 8", "01")
 	f.Fuzz(func(t *testing.T, id, value, dropped string) {
-		n, err := parseFormerEntry(id, value)
-		if err != nil {
-			return
-		}
-		seq := n.seq
-		err = n.events(dropped, func(e *former.Event) error {
+		seq := int64(math.MinInt64)
+		err := formerEvents(id, value, dropped, func(e *former.Event) error {
 			if e.Seq < seq {
 				t.Fatalf("event %d behind event %d", e.Seq, seq)
 			}
@@ -197,13 +193,14 @@ func FuzzFormerFields(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, hash byte, field, text string) {
 		now := time.Unix(1_700_000_000, 0).UnixNano()
-		is := &taking{Content: former.New(account.Now{Instant: now, Wall: now})}
+		is := &taking{Content: former.New(account.Now{Instant: now, Wall: now}), answers: make(map[string]state.Answers)}
 		name, ok := formerName(field)
 		if !ok {
 			return
 		}
 		add := []func(name, text string) error{
-			is.addDay, is.addCooldown, is.addFound, is.addPool, is.addAnswers, is.addSpend, is.addQuota,
+			adding(is.Days, parseDay), adding(is.Cooldowns, parseCooldown), adding(is.Found, state.ParseFound),
+			is.addPool, is.addAnswers, adding(is.Spend, parseSpent), is.addQuota,
 		}[hash%7]
 		if err := add(name, text); err != nil {
 			return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,10 +25,7 @@ func (s *Store) View(ctx context.Context) (view store.View, err error) {
 			break
 		}
 	}
-	if err != nil {
-		return store.View{}, l.failed("look", err)
-	}
-	return view, nil
+	return view, l.failed("look", err)
 }
 
 func (l *Log) view(ctx context.Context) (view store.View, err error) {
@@ -38,11 +36,7 @@ func (l *Log) view(ctx context.Context) (view store.View, err error) {
 		return view, l.noLog(ctx)
 	}
 	for at := view.Image.At; ; at = view.Entries[len(view.Entries)-1].At {
-		rows, err := l.rowsBehind(ctx, at)
-		if err != nil {
-			return view, err
-		}
-		entries, err := decodeRows(nil, at, rows)
+		entries, err := l.page(ctx, at)
 		if err != nil {
 			return view, err
 		}
@@ -50,45 +44,35 @@ func (l *Log) view(ctx context.Context) (view store.View, err error) {
 			break
 		}
 	}
-	now, err := ask(ctx, l, func(ctx context.Context) (us int64, err error) {
-		time, err := l.store.client.Time(ctx).Result()
-		return time.UnixMicro(), err
-	})
-	if view.Now = stampOf(now); err != nil {
+	now, err := ask(ctx, l, func(ctx context.Context) (time.Time, error) { return l.store.client.Time(ctx).Result() })
+	if err != nil {
 		return view, err
 	}
-	return view, l.holds(ctx, view.Image.At)
+	view.Now = stampOf(now.UnixMicro())
+	m, err := l.meta(ctx)
+	if at := view.Image.At; err == nil && (m.Log != at.Log || m.Base > at.Seq) {
+		err = store.ErrTrimmed // rows may have gone, which were read one page after the other
+	}
+	return view, err
 }
 
-// rowsBehind returns some rows whose last entries are behind a place.
-func (l *Log) rowsBehind(ctx context.Context, at store.Position) ([]any, error) {
-	return ask(ctx, l, func(ctx context.Context) ([]any, error) {
+// page returns some entries behind a place.
+func (l *Log) page(ctx context.Context, at store.Position) ([]store.Entry, error) {
+	rows, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
 		command := redis.NewSliceCmd(ctx, "xrange", l.keys[keyLog], strconv.FormatInt(at.Seq+1, 10), "+", "count", pageRows)
 		l.store.client.Process(ctx, command)
 		return command.Result()
 	})
-}
-
-// holds returns an error if the rows behind a place may be gone: they were read one page after the
-// other.
-func (l *Log) holds(ctx context.Context, at store.Position) error {
-	meta, err := ask(ctx, l, func(ctx context.Context) ([]any, error) {
-		return l.store.client.HMGet(ctx, l.keys[keyMeta], "log", "seq").Result()
-	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	base, _ := meta[1].(string)
-	if seq, err := strconv.ParseInt(base, 10, 64); err != nil || meta[0] != placeOf(at).log || seq > at.Seq {
-		return store.ErrTrimmed
-	}
-	return nil
+	return decodeRows(nil, at, rows)
 }
 
 // noLog returns why there is no log to look at.
 func (l *Log) noLog(ctx context.Context) error {
 	head, err := ask(ctx, l, func(ctx context.Context) (string, error) {
-		return l.store.client.HGet(ctx, l.keys[ownKeys+1], "head").Result()
+		return l.store.client.HGet(ctx, l.formerKey("meta"), "head").Result()
 	})
 	switch {
 	case err != nil && !errors.Is(err, redis.Nil):

@@ -1,4 +1,4 @@
-local log, seq, low, hash = string.match(ARGV[1], '^(%d+):(%d+):(%d+):(....)$')
+local log, seq, low, hash = split(ARGV[1])
 local meta = redis.call('HMGET', KEYS[2], 'log', 'seq', 'low', 'hash')
 local why = meta[1] ~= log and 'lost' or place(seq, low, hash, {meta[2], meta[3], meta[4]})
 if why then

@@ -12,6 +12,14 @@ local function expire(key, ms)
   end
 end
 
+-- lives reports whether a process uses the log of the layout before. The head has how far that log's time
+-- is ahead of the server's, in microseconds; the processes have their leases, in its milliseconds.
+local function lives(head, processes)
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + time[2] / 1000 + (string.match(head, '^%S+ (%S+)') or 0) / 1000
+  return redis.call('ZCOUNT', processes, string.format('%.0f', now), '+inf') > 0
+end
+
 -- guard keeps programs of the layout before out, whose keys are those of KEYS from one on.
 local function guard(from, ms)
   local keys = {unpack(KEYS, from)}

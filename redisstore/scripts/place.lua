@@ -3,6 +3,11 @@
 -- hash and the last nine digits of the time.
 local MOST = '-18446744073709551615'
 
+-- split returns the parts of a place: the log, the number, and the two halves of the sum.
+local function split(text)
+  return string.match(text, '^(%d+):(%d+):(%d+):(....)$')
+end
+
 -- is reports whether a row ends at a place.
 local function is(row, seq, low, hash)
   local rowSeq, us = string.match(row[1], '^(%d+)-(%d+)$')
