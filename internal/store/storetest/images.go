@@ -2,54 +2,35 @@ package storetest
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-// wantImage fails the test unless the store has that image.
-func (e *exercise) wantImage(l store.Log, want store.Image) {
+func (e *exercise) save(l store.Log, image store.Image) {
 	e.Helper()
-	image, err := l.Load(e.Context())
-	if err != nil || image.At != want.At || !bytes.Equal(image.Bytes, want.Bytes) {
-		e.Errorf("the image is of %+v with %d bytes, error %v, want that of %+v with %d",
-			image.At, len(image.Bytes), err, want.At, len(want.Bytes))
-	}
-}
-
-func (e *exercise) save(l store.Log, at store.Position) store.Image {
-	e.Helper()
-	image := store.Image{At: at, Bytes: fmt.Appendf(nil, "image of %d", at.Seq)}
-	if err := l.Save(e.Context(), image); err != nil {
-		e.Fatal(err)
-	}
-	return image
+	e.wantErr("save", l.Save(e.Context(), image), nil)
 }
 
 func (e *exercise) newestImage() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 6)
-	for _, i := range []int{1, 2, 5} {
-		image := e.save(l, places[i])
-		e.wantImage(l, image)
-		e.wantImage(e.open(), image)
+	l, places := e.begun(6)
+	for _, at := range []store.Position{places[2], places[3], places[6]} {
+		e.save(l, imageAt(at))
+		e.wantImage(l, imageAt(at))
+		e.wantImage(e.open(), imageAt(at))
 	}
-	if got := e.all(l, places[5]); len(got) != 0 {
-		e.Errorf("behind the image there are %+v", got)
-	}
-	at := e.append(l, places[5], entry(1, 7))
-	if got := e.all(e.open(), places[5]); len(got) != 1 || got[0].At != at {
-		e.Errorf("behind the image there are %+v", got)
-	}
+	e.wantPlaces(l, places[6])
+	at := e.append(l, places[6], entry(1, 7))
+	e.wantPlaces(e.open(), places[6], at)
 }
 
 func (e *exercise) olderImage() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 4)
-	newest := e.save(l, places[2])
-	for _, at := range []store.Position{places[1], places[2], after} {
+	l, places := e.begun(4)
+	newest := imageAt(places[3])
+	e.save(l, newest)
+	for _, at := range []store.Position{places[2], places[3], places[0]} {
 		err := e.open().Save(e.Context(), store.Image{At: at, Bytes: []byte("older")})
 		e.wantErr("save", err, store.ErrOlder)
 	}
@@ -58,91 +39,75 @@ func (e *exercise) olderImage() {
 
 // trims: what the image before the newest covers is dropped, and all behind it is there.
 func (e *exercise) trims() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 8)
-	e.save(l, places[2])
-	if got := e.all(l, after); len(got) != 8 {
-		e.Errorf("an image whose predecessor is the beginning leaves %d entries, want 8", len(got))
-	}
-	e.save(l, places[5])
+	l, places := e.begun(8)
+	e.save(l, imageAt(places[3])) // the image before is that of the beginning
+	e.wantPlaces(l, places[0], places[1:]...)
+	e.save(l, imageAt(places[6]))
 	for _, reader := range []store.Log{l, e.open()} {
-		e.wantNoPlace(reader, after, store.ErrTrimmed)
-		e.wantNoPlace(reader, places[0], store.ErrTrimmed)
-		e.wantNoPlace(reader, places[1], store.ErrTrimmed)
-		for i, at := range places[2:] {
-			if got := e.all(reader, at); len(got) != 5-i {
-				e.Errorf("behind entry %d there are %d, want %d", i+2, len(got), 5-i)
-			}
+		for _, at := range places[:3] {
+			e.wantNoPlace(reader, at, store.ErrTrimmed)
+		}
+		for i := 3; i < len(places); i++ {
+			e.wantPlaces(reader, places[i], places[i+1:]...)
 		}
 	}
-	wrong := places[2]
+	wrong := places[3]
 	wrong.Sum++
 	e.wantNoPlace(l, wrong, store.ErrLost)
 }
 
 func (e *exercise) imagePlace() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 4)
-	newest := e.save(l, places[1])
+	l, places := e.begun(4)
+	newest := imageAt(places[2])
+	e.save(l, newest)
 	for _, at := range []store.Position{
-		{Log: after.Log + 1, Sum: places[2].Sum, Seq: places[2].Seq},
-		{Log: after.Log, Sum: places[2].Sum + 1, Seq: places[2].Seq},
-		{Log: after.Log, Sum: places[3].Sum, Seq: places[3].Seq + 1000},
+		{Log: places[3].Log + 1, Sum: places[3].Sum, Seq: places[3].Seq},
+		{Log: places[3].Log, Sum: places[3].Sum + 1, Seq: places[3].Seq},
+		{Log: places[4].Log, Sum: places[4].Sum, Seq: places[4].Seq + 1000},
 	} {
-		e.wantErr("save", l.Save(e.Context(), store.Image{At: at, Bytes: []byte("wrong")}), store.ErrLost)
+		e.wantErr("save", l.Save(e.Context(), imageAt(at)), store.ErrLost)
 	}
 	e.wantImage(l, newest)
 }
 
-// noise returns bytes that cannot be compressed, which begin and end with their number.
+// noise returns bytes that cannot be compressed, and are others for each number.
 func noise(number byte, size int) []byte {
-	r := rand.NewChaCha8([32]byte{number})
 	b := make([]byte, size)
-	r.Read(b)
-	b[0], b[size-1] = number, number
+	rand.NewChaCha8([32]byte{number}).Read(b)
 	return b
 }
 
 func (e *exercise) largeImage() {
-	l := e.open()
-	image := newImage("")
+	l, image := e.open(), newImage("")
 	image.Bytes = noise(1, 9<<20)
-	if err := l.Begin(e.Context(), 0, image); err != nil {
-		e.Fatal(err)
-	}
+	e.wantErr("begin", l.Begin(e.Context(), 0, image), nil)
 	e.wantImage(e.open(), image)
-	image.At = e.append(l, image.At, entry(1, 1))
-	image.Bytes = noise(2, 7<<20+1)
-	if err := l.Save(e.Context(), image); err != nil {
-		e.Fatal(err)
+	for n, bytes := range [][]byte{noise(2, 7<<20+1), {}} {
+		image = store.Image{At: e.append(l, image.At, entry(1, int64(n))), Bytes: bytes}
+		e.save(l, image)
+		e.wantImage(e.open(), image)
 	}
-	e.wantImage(e.open(), image)
-	image.At = e.append(l, image.At, entry(1, 2))
-	image.Bytes = []byte{}
-	if err := l.Save(e.Context(), image); err != nil {
-		e.Fatal(err)
-	}
-	e.wantImage(e.open(), image)
 }
 
 // shownAtOnce has processes save and load images at the same time: none is seen in part, and none
 // is followed by an older one.
 func (e *exercise) shownAtOnce() {
-	const images = 5
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 2*images)
-	sizes := make(map[store.Position]int)
+	l, places := e.begun(10)
+	start, err := l.Load(e.Context())
+	if err != nil {
+		e.Fatal(err)
+	}
+	images := []store.Image{start}
+	for i, at := range places[1:] {
+		images = append(images, store.Image{At: at, Bytes: noise(byte(i), 100_000+300_000*(i%3))})
+	}
 	var savers, loaders sync.WaitGroup
 	done := make(chan struct{})
-	for i, at := range places {
-		sizes[at] = 100_000 + 300_000*(i%3)
-	}
-	for s := range 2 {
+	for first := range 2 {
 		saver := e.open()
 		savers.Go(func() {
-			for i := s; i < len(places); i += 2 {
-				err := saver.Save(e.Context(), store.Image{At: places[i], Bytes: noise(byte(i), sizes[places[i]])})
-				if err != nil {
+			for i := 1 + first; i < len(images); i += 2 {
+				if err := saver.Save(e.Context(), images[i]); err != nil {
 					e.Log(err) // the other is ahead
 				}
 			}
@@ -150,20 +115,16 @@ func (e *exercise) shownAtOnce() {
 	}
 	loader := e.open()
 	loaders.Go(func() {
-		for last := after.Seq; ; {
+		for last := 0; ; {
 			image, err := loader.Load(e.Context())
-			size, b := sizes[image.At], image.Bytes
-			switch {
-			case err != nil:
-				e.Error(err)
-				return
-			case image.At.Seq < last:
-				e.Errorf("the image of %d is followed by that of %d", last, image.At.Seq)
-			case image.At != after && (len(b) != size || !bytes.Equal(b, noise(b[0], size)) || places[b[0]] != image.At):
-				e.Errorf("the image of %d is torn: %d bytes, want %d", image.At.Seq, len(b), size)
+			which := slices.IndexFunc(images, func(is store.Image) bool {
+				return is.At == image.At && bytes.Equal(is.Bytes, image.Bytes)
+			})
+			if err != nil || which < last {
+				e.Errorf("image %d is followed by %d, of %d with %d bytes, error %v", last, which, image.At.Seq, len(image.Bytes), err)
 				return
 			}
-			last = image.At.Seq
+			last = which
 			select {
 			case <-done:
 				return
@@ -174,6 +135,5 @@ func (e *exercise) shownAtOnce() {
 	savers.Wait()
 	close(done)
 	loaders.Wait()
-	last := len(places) - 1
-	e.wantImage(l, store.Image{At: places[last], Bytes: noise(byte(last), sizes[places[last]])})
+	e.wantImage(l, images[len(images)-1])
 }
