@@ -153,49 +153,35 @@ func (l *log) Append(ctx context.Context, after store.Position, batch []store.En
 func (l *log) Read(ctx context.Context, after store.Position, wait, gather time.Duration) (store.News, error) {
 	s := l.store
 	a, err := l.do(ctx, reads, wait, func(f fate, reply func(answer)) {
-		r := &reading{store: s, after: after, gather: gather, until: time.Now().Add(wait), page: f.page, reply: reply}
-		r.request = &request{call{l.process, reads, 0}, r.look}
-		if r.look(); !r.over && wait > 0 {
-			s.send(wait, r.request)
+		until := time.Now().Add(wait)
+		over, gathers := false, false
+		look := &request{call: call{l.process, reads, 0}}
+		look.do = func() {
+			if over {
+				return
+			}
+			news, err := s.core.page(after, f.page)
+			left := time.Until(until)
+			switch {
+			case err != nil || left <= 0:
+			case len(news.Entries) == 0:
+				s.waiting = append(s.waiting, look)
+				gathers = gather > 0 // what comes from now on
+				return
+			case gathers:
+				gathers = false
+				s.send(min(gather, left), look)
+				return
+			}
+			over = true
+			news.Now = s.stampLocked()
+			reply(answer{news: news, err: err})
+		}
+		if look.do(); !over {
+			s.send(wait, look)
 		}
 	})
 	return a.news, err
-}
-
-// reading is a Read that has reached the store.
-type reading struct {
-	store    *Store
-	request  *request
-	after    store.Position
-	gather   time.Duration
-	until    time.Time
-	page     int
-	reply    func(answer)
-	gathered bool // the news may be told
-	over     bool
-}
-
-// look answers if there is something to tell, and waits otherwise.
-func (r *reading) look() {
-	if r.over {
-		return
-	}
-	news, err := r.store.core.page(r.after, r.page)
-	left := time.Until(r.until)
-	switch {
-	case err != nil || left <= 0:
-	case len(news.Entries) == 0:
-		r.store.waiting = append(r.store.waiting, r.request)
-		r.gathered = true
-		return
-	case r.gathered && r.gather > 0:
-		r.gathered = false
-		r.store.send(min(r.gather, left), r.request)
-		return
-	}
-	r.over = true
-	news.Now = r.store.stampLocked()
-	r.reply(answer{news: news, err: err})
 }
 
 // Load implements store.Log.
