@@ -53,10 +53,7 @@ var (
 	_ store.Witness = (*Log)(nil)
 )
 
-var (
-	errClosed = errors.New("the log is closed")
-	errBegan  = errors.New("the log has begun")
-)
+var errClosed = errors.New("the log is closed")
 
 // Open implements store.Store. It makes the folder, the lock and the database where they are
 // missing. The error wraps fsx.ErrRemote where other machines may use the folder.

@@ -209,7 +209,8 @@ func TestSaveBesideAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.show(t.Context(), row); !errors.Is(err, errDropped) {
+	err = l.change(t.Context(), func(r rows, h *head) error { return r.show(h, row) })
+	if !errors.Is(err, errDropped) {
 		t.Errorf("show: %v, want %v", err, errDropped)
 	}
 	if err := l.Save(t.Context(), newer); err != nil {
