@@ -94,50 +94,44 @@ func (r rows) checkSave(h *head, at store.Position) (newest bool, err error) {
 // errDropped tells that the save of another image, staged later, has dropped pieces of this one.
 var errDropped = fmt.Errorf("another image was saved meanwhile: %w", store.ErrLost)
 
-// complete returns errDropped if pieces of an image are missing.
-func (r rows) complete(image imageRow) error {
+// install makes an image the newest, which was staged, in a log that begins at a place. The stamp
+// stands beside that.
+func (r rows) install(image imageRow, base store.Position, stamp store.Stamp) error {
 	size, err := r.Number("SELECT ifnull(sum(length(piece)), 0) FROM log_pieces WHERE id BETWEEN ? AND ?",
 		image.id<<pieceBits, (image.id+1)<<pieceBits-1)
-	if err == nil && size != image.size {
-		err = errDropped
-	}
-	return err
-}
-
-// show makes an image the newest that was staged. The log begins anew behind the image before; but
-// not if that is none of this log, because its end was lost.
-func (r rows) show(h *head, image imageRow) error {
-	newest, err := r.checkSave(h, image.at)
 	if err != nil {
 		return err
 	}
-	if err := r.complete(image); err != nil {
+	if size != image.size {
+		return errDropped
+	}
+	_, err = r.Exec(`UPDATE log_state SET log = ?, base_seq = ?, base_sum = ?, instant = ?, wall = ?,
+		image = ?, image_seq = ?, image_sum = ?, image_size = ?`,
+		int64(base.Log), base.Seq, int64(base.Sum), stamp.Instant, stamp.Wall,
+		image.id, image.at.Seq, int64(image.at.Sum), image.size)
+	return err
+}
+
+// show makes an image of the log the newest, which begins anew behind the image before; but not if
+// that is none of this log, because its end was lost.
+func (r rows) show(h *head, image imageRow) error {
+	newest, err := r.checkSave(h, image.at)
+	if err != nil {
 		return err
 	}
 	base := h.base
 	if newest {
 		base = h.image.at
 	}
-	_, err = r.Exec(`UPDATE log_state SET base_seq = ?, base_sum = ?, instant = ?, wall = ?,
-		image = ?, image_seq = ?, image_sum = ?, image_size = ?`,
-		base.Seq, int64(base.Sum), h.last.Instant, h.last.Wall,
-		image.id, image.at.Seq, int64(image.at.Sum), image.size)
-	return err
+	return r.install(image, base, h.last)
 }
 
-// begin makes a log that begins with an image that was staged.
+// begin makes a log that begins with an image.
 func (r rows) begin(image imageRow, stamp store.Stamp) error {
-	if err := r.complete(image); err != nil {
-		return err
-	}
 	if _, err := r.Exec("DELETE FROM log_entries"); err != nil {
 		return err
 	}
-	at := image.at
-	_, err := r.Exec(`UPDATE log_state SET log = ?1, base_seq = ?2, base_sum = ?3, instant = ?4, wall = ?5,
-		image = ?6, image_seq = ?2, image_sum = ?3, image_size = ?7`,
-		int64(at.Log), at.Seq, int64(at.Sum), stamp.Instant, stamp.Wall, image.id, image.size)
-	return err
+	return r.install(image, image.at, stamp)
 }
 
 // beginWith makes a log that begins at a moment with what was taken over.

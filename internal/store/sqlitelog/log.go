@@ -150,7 +150,7 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 // knownEnd returns a copy of the head that was last read, if the log ends there at the position.
 func (l *Log) knownEnd(at store.Position) *head {
 	last := l.last.Load()
-	if last == nil || last.end != at || l.isCheckDue() || !l.lock.Load().HasMark(markOf(at)) {
+	if last == nil || last.end != at || l.mayHaveNews(at) {
 		return nil
 	}
 	h := *last
@@ -166,8 +166,6 @@ func (l *Log) readHead(r rows) (*head, error) {
 	}
 	return h, err
 }
-
-func (l *Log) isCheckDue() bool { return int64(time.Since(l.began)) >= l.checkAt.Load() }
 
 // look reads the page behind a position.
 func (l *Log) look(ctx context.Context, after store.Position) (news store.News, err error) {
@@ -203,7 +201,8 @@ const (
 // mayHaveNews guesses from the mark whether there are entries behind a position. That takes a
 // tenth of the time of the question to SQLite.
 func (l *Log) mayHaveNews(after store.Position) bool {
-	return l.isCheckDue() || !l.lock.Load().HasMark(markOf(after))
+	isCheckDue := int64(time.Since(l.began)) >= l.checkAt.Load()
+	return isCheckDue || !l.lock.Load().HasMark(markOf(after))
 }
 
 // Read implements store.Log. It looks at the mark every few milliseconds, or every gather: news are

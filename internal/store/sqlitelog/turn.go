@@ -84,7 +84,8 @@ func (l *Log) write(ctx context.Context, do func(rows) error) error {
 		return notWritten(err)
 	}
 	defer l.writing.give()
-	if !l.wasInPlace() {
+	wereInPlace := int64(time.Since(l.began)) < l.lookAt.Load() // a moment ago
+	if !wereInPlace {
 		if err := l.secureLock(); err != nil {
 			return notWritten(err)
 		}
@@ -124,9 +125,6 @@ func (l *Log) change(ctx context.Context, do func(rows, *head) error) error {
 		return do(r, h)
 	})
 }
-
-// wasInPlace reports whether the files were in place a moment ago.
-func (l *Log) wasInPlace() bool { return int64(time.Since(l.began)) < l.lookAt.Load() }
 
 // notWritten makes an error one that says that nothing was written.
 func notWritten(err error) error { return fmt.Errorf("%w (%w)", err, store.ErrNotWritten) }
