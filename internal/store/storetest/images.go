@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
@@ -14,27 +15,39 @@ func (e *exercise) save(l store.Log, image store.Image) {
 	e.wantErr("save", l.Save(e.Context(), image), nil)
 }
 
-func (e *exercise) newestImage() {
-	l, places := e.begun(6)
-	for _, at := range []store.Position{places[2], places[3], places[6]} {
-		e.save(l, imageAt(at))
-		e.wantImage(l, imageAt(at))
-		e.wantImage(e.open(), imageAt(at))
+// saves has one image saved after the other.
+func (e *exercise) saves() {
+	l, places := e.begun(7)
+	next := places[7]
+	var newest store.Image
+	for _, test := range []struct {
+		image string
+		at    store.Position
+		want  error
+	}{
+		{"the first", places[2], nil},
+		{"one of the next entry", places[3], nil},
+		{"one of a later entry", places[6], nil},
+		{"one of the same entry", places[6], store.ErrOlder},
+		{"one of an entry before", places[5], store.ErrOlder},
+		{"one of the entry of the image before", places[3], store.ErrOlder},
+		{"one of an entry that was trimmed", places[2], store.ErrOlder},
+		{"one of the beginning", places[0], store.ErrOlder},
+		{"one of another log", store.Position{Log: next.Log + 1, Sum: next.Sum, Seq: next.Seq}, store.ErrLost},
+		{"one of another entry", store.Position{Log: next.Log, Sum: next.Sum + 1, Seq: next.Seq}, store.ErrLost},
+		{"one ahead of the log", store.Position{Log: next.Log, Sum: next.Sum, Seq: next.Seq + 1000}, store.ErrLost},
+		{"one of the last entry", next, nil},
+	} {
+		image := store.Image{At: test.at, Bytes: []byte(test.image)}
+		e.wantErr("save "+test.image, e.open().Save(e.Context(), image), test.want)
+		if test.want == nil {
+			newest = image
+		}
+		e.wantImage(l, newest)
+		e.wantImage(e.open(), newest)
 	}
-	e.wantPlaces(l, places[6])
-	at := e.append(l, places[6], entry(1, 7))
-	e.wantPlaces(e.open(), places[6], at)
-}
-
-func (e *exercise) olderImage() {
-	l, places := e.begun(4)
-	newest := imageAt(places[3])
-	e.save(l, newest)
-	for _, at := range []store.Position{places[2], places[3], places[0]} {
-		err := e.open().Save(e.Context(), store.Image{At: at, Bytes: []byte("older")})
-		e.wantErr("save", err, store.ErrOlder)
-	}
-	e.wantImage(l, newest)
+	e.wantPlaces(l, next)
+	e.wantPlaces(e.open(), next, e.append(l, next, entry(1, 7)))
 }
 
 // trims: what the image before the newest covers is dropped, and all behind it is there.
@@ -54,20 +67,6 @@ func (e *exercise) trims() {
 	wrong := places[3]
 	wrong.Sum++
 	e.wantNoPlace(l, wrong, store.ErrLost)
-}
-
-func (e *exercise) imagePlace() {
-	l, places := e.begun(4)
-	newest := imageAt(places[2])
-	e.save(l, newest)
-	for _, at := range []store.Position{
-		{Log: places[3].Log + 1, Sum: places[3].Sum, Seq: places[3].Seq},
-		{Log: places[3].Log, Sum: places[3].Sum + 1, Seq: places[3].Seq},
-		{Log: places[4].Log, Sum: places[4].Sum, Seq: places[4].Seq + 1000},
-	} {
-		e.wantErr("save", l.Save(e.Context(), imageAt(at)), store.ErrLost)
-	}
-	e.wantImage(l, newest)
 }
 
 // noise returns bytes that cannot be compressed, and are others for each number.
@@ -102,7 +101,7 @@ func (e *exercise) shownAtOnce() {
 		images = append(images, store.Image{At: at, Bytes: noise(byte(i), 100_000+300_000*(i%3))})
 	}
 	var savers, loaders sync.WaitGroup
-	done := make(chan struct{})
+	var done atomic.Bool
 	for first := range 2 {
 		saver := e.open()
 		savers.Go(func() {
@@ -115,7 +114,7 @@ func (e *exercise) shownAtOnce() {
 	}
 	loader := e.open()
 	loaders.Go(func() {
-		for last := 0; ; {
+		for last := 0; !done.Load(); {
 			image, err := loader.Load(e.Context())
 			which := slices.IndexFunc(images, func(is store.Image) bool {
 				return is.At == image.At && bytes.Equal(is.Bytes, image.Bytes)
@@ -125,15 +124,10 @@ func (e *exercise) shownAtOnce() {
 				return
 			}
 			last = which
-			select {
-			case <-done:
-				return
-			default:
-			}
 		}
 	})
 	savers.Wait()
-	close(done)
+	done.Store(true)
 	loaders.Wait()
 	e.wantImage(l, images[len(images)-1])
 }
