@@ -228,19 +228,10 @@ func (l *Log) waitForFile(err error) error {
 	return nil
 }
 
-// usable reports whether the file is open and all right. Where it leads is looked at every
-// lookEvery: what is written to a file that was just deleted is lost as if it were written
-// before.
+// usable reports whether the file is open and all right, and in place: what is written to a file
+// that was just deleted is lost as if it were written before.
 func (l *Log) usable() bool {
-	if l.file == nil || l.damage.Load() != nil {
-		return false
-	}
-	now := int64(time.Since(l.began))
-	if l.lock.Load().InPlace() != nil || l.file.usable() != nil {
-		return false
-	}
-	l.lookAt.Store(now + int64(lookEvery))
-	return true
+	return l.file != nil && l.damage.Load() == nil && l.lock.Load().InPlace() == nil && l.file.usable() == nil
 }
 
 // secureFile opens the file unless it is open and all right. The lock must be held.
@@ -264,7 +255,6 @@ func (l *Log) secureFile(ctx context.Context) error {
 		l.file.close()
 		l.file.setLogAside()
 		l.file = &file{path: l.path} // was open, and is not usable
-		l.lookAt.Store(0)
 	}
 	if inPlace && found != nil && errors.Is(*found, errDamaged) { // which SQLite does not notice
 		if err := l.setAside(*found); err != nil {

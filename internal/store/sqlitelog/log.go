@@ -41,7 +41,6 @@ type Log struct {
 	damage  atomic.Pointer[error] // found in the file, which is looked at before it is used again
 	last    atomic.Pointer[head]  // that was read; nil before the first
 	checkAt atomic.Int64          // until when the mark is relied on, in ns since began
-	lookAt  atomic.Int64          // until when that the files are in place is
 
 	sweeping sync.Mutex
 	dead     []int64 // processes that were dead at sweptAt
@@ -191,8 +190,6 @@ const (
 	pollEvery   = time.Millisecond
 	pollLongest = 4 * time.Millisecond
 	pollPart    = 64
-	// lookEvery is how long what writes relies on the files to be in place.
-	lookEvery = 25 * time.Millisecond
 	// checkEvery is how long the mark is relied on. It does not tell what another program does, nor
 	// that the file is gone.
 	checkEvery = time.Second

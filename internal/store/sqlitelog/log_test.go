@@ -236,7 +236,6 @@ func TestMovedAndBack(t *testing.T) {
 			}
 		}
 		move(path, path+".away")
-		time.Sleep(lookEvery)
 		if _, err := l.Append(t.Context(), at, entries(2, 1)); !errors.Is(err, store.ErrNotWritten) || errors.Is(err, store.ErrLost) {
 			t.Errorf("append: error %v", err)
 		}
@@ -258,7 +257,6 @@ func TestLockGone(t *testing.T) {
 		if err := os.Remove(path + ".lock"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(lookEvery)
 		at := appendTo(t, l, start.At, entries(1, 1)...)
 		if err := l.lock.Load().InPlace(); err != nil {
 			t.Error(err)

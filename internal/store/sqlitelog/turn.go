@@ -84,11 +84,8 @@ func (l *Log) write(ctx context.Context, do func(rows) error) error {
 		return notWritten(err)
 	}
 	defer l.writing.give()
-	wereInPlace := int64(time.Since(l.began)) < l.lookAt.Load() // a moment ago
-	if !wereInPlace {
-		if err := l.secureLock(); err != nil {
-			return notWritten(err)
-		}
+	if err := l.secureLock(); err != nil {
+		return notWritten(err)
 	}
 	if err := l.takeLock(ctx); err != nil {
 		return notWritten(err)
@@ -109,7 +106,6 @@ func (l *Log) write(ctx context.Context, do func(rows) error) error {
 	if _, err := w.Exec("COMMIT"); err != nil {
 		w.Exec("ROLLBACK") // if it fails, there was no transaction any more
 		l.checkAt.Store(0)
-		l.lookAt.Store(0)
 		return l.explain(err)
 	}
 	return nil
