@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -141,18 +142,10 @@ func TraitsOf(l Log) Traits {
 	if described, ok := l.(interface{ Traits() Traits }); ok {
 		t = described.Traits()
 	}
-	if t.System == "" {
-		t.System = "store"
-	}
-	if t.Timeout == 0 {
-		t.Timeout = 250 * time.Millisecond
-	}
-	if t.MaxStale == 0 {
-		t.MaxStale = 100 * time.Millisecond
-	}
-	if t.Contact == 0 {
-		t.Contact = 3 * time.Second
-	}
+	t.System = cmp.Or(t.System, "store")
+	t.Timeout = cmp.Or(t.Timeout, 250*time.Millisecond)
+	t.MaxStale = cmp.Or(t.MaxStale, 100*time.Millisecond)
+	t.Contact = cmp.Or(t.Contact, 3*time.Second)
 	t.Tick = max(t.Tick, 1)
 	return t
 }

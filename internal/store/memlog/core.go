@@ -64,25 +64,18 @@ func (c *core) page(after store.Position, most int) (store.News, error) {
 	return store.News{Entries: slices.Clone(c.all[i : i+n]), More: i+n < len(c.all)}, nil
 }
 
-// has reports whether a position is one to read from.
-func (c *core) has(at store.Position) bool {
-	_, err := c.find(at)
-	return err == nil
-}
-
-// save makes image the newest. An image whose entry the log has lost is no image before it: the
-// entries behind its place are not those that followed it.
+// save makes image the newest, and drops what the image before it covers. An image whose entry the
+// log has lost is no image before it: the entries behind its place are not those that followed it.
 func (c *core) save(image store.Image) error {
-	newest := c.has(c.image.At)
-	if c.id == image.At.Log && newest && image.At.Seq <= c.image.At.Seq {
+	covered, lost := c.find(c.image.At)
+	if lost == nil && c.id == image.At.Log && image.At.Seq <= c.image.At.Seq {
 		return store.ErrOlder
 	}
 	if _, err := c.find(image.At); err != nil {
 		return fmt.Errorf("place of the image: %w", err)
 	}
-	if newest {
-		i, _ := c.find(c.image.At)
-		c.all = slices.Clone(c.all[i:])
+	if lost == nil {
+		c.all = slices.Clone(c.all[covered:])
 		c.base = c.image.At
 	}
 	c.image = image
@@ -108,6 +101,3 @@ func (c *core) load() (store.Image, error) {
 	}
 	return c.image, nil
 }
-
-// loseEnd drops the last n entries.
-func (c *core) loseEnd(n int) { c.all = slices.Clone(c.all[:max(len(c.all)-n, 0)]) }

@@ -36,9 +36,10 @@ type Faults struct {
 	Tick time.Duration
 	// Witness is a store whose logs see deaths.
 	Witness bool
-	// Timeout is how long a call waits for its answer; zero is 250 ms.
-	Timeout time.Duration
 }
+
+// timeout is how long a call waits for its answer.
+const timeout = 250 * time.Millisecond
 
 // Hostile are faults of all kinds.
 func Hostile(seed uint64) Faults {
@@ -47,13 +48,6 @@ func Hostile(seed uint64) Faults {
 		Refused: 10, RequestLost: 10, ReplyLost: 20, Late: 20, Twice: 20, LateBy: 5 * time.Second,
 		Blind: 500, Gap: 100, Unheard: 20, Page: 7,
 	}
-}
-
-func (f *Faults) timeout() time.Duration {
-	if f.Timeout == 0 {
-		return 250 * time.Millisecond
-	}
-	return f.Timeout
 }
 
 // kind is a kind of call.
@@ -66,6 +60,13 @@ const (
 	saves
 	begins
 )
+
+// call names a call.
+type call struct {
+	process int64
+	kind    kind
+	n       uint64 // of its kind by the process
+}
 
 // outcome is what becomes of a call.
 type outcome int
@@ -81,6 +82,7 @@ const (
 
 // fate is what becomes of one call.
 type fate struct {
+	call
 	there, back time.Duration
 	outcome     outcome
 	lateBy      time.Duration
@@ -89,10 +91,10 @@ type fate struct {
 	page        int
 }
 
-// fate draws what becomes of the n-th call of a kind by a process.
-func (f *Faults) fate(process int64, k kind, n uint64) fate {
-	r := rand.New(rand.NewPCG(f.Seed^uint64(process), n<<3|uint64(k)))
-	is := fate{there: f.way(r), back: f.way(r), page: 512}
+// fate draws what becomes of a call.
+func (f *Faults) fate(of call) fate {
+	r := rand.New(rand.NewPCG(f.Seed^uint64(of.process), of.n<<3|uint64(of.kind)))
+	is := fate{call: of, there: f.way(r), back: f.way(r), page: 512}
 	if f.LateBy > 0 {
 		is.lateBy = time.Duration(r.Int64N(int64(f.LateBy)))
 	}
@@ -103,24 +105,23 @@ func (f *Faults) fate(process int64, k kind, n uint64) fate {
 	if f.Page > 0 {
 		is.page = 1 + r.IntN(f.Page)
 	}
-	is.outcome = f.outcome(k, r.IntN(1000))
+	is.outcome = f.outcome(of.kind, r.IntN(1000))
 	return is
 }
 
+// outcome returns what the lot says, of 1,000.
 func (f *Faults) outcome(k kind, lot int) outcome {
-	odds := []struct {
-		outcome outcome
-		in1000  int
-	}{{refused, f.Refused}, {requestLost, f.RequestLost}, {replyLost, f.ReplyLost}, {late, f.Late}, {twice, f.Twice}}
-	if k != appends {
-		odds = odds[1:3]
-		odds[0].in1000, odds[1].in1000 = f.Unheard/2, f.Unheard-f.Unheard/2
+	odds := [twice + 1]int{
+		refused: f.Refused, requestLost: f.RequestLost, replyLost: f.ReplyLost, late: f.Late, twice: f.Twice,
 	}
-	for _, o := range odds {
-		if lot < o.in1000 {
-			return o.outcome
+	if k != appends {
+		odds = [twice + 1]int{requestLost: f.Unheard / 2, replyLost: f.Unheard - f.Unheard/2}
+	}
+	for o, in1000 := range odds {
+		if lot < in1000 {
+			return outcome(o)
 		}
-		lot -= o.in1000
+		lot -= in1000
 	}
 	return answered
 }

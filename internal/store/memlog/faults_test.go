@@ -105,7 +105,7 @@ func TestLateWrite(t *testing.T) {
 
 func TestAbsences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, l, at := bench(t, Faults{Timeout: time.Second})
+		s, l, at := bench(t, Faults{})
 		other := open(t, s, 2)
 		reads := func(l store.Log) bool { _, err := l.Read(t.Context(), at, 0, 0); return err == nil }
 		want := func(what string, one, two bool) {

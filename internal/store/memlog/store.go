@@ -21,40 +21,16 @@ type Store struct {
 	on      time.Duration // that the instant has jumped
 	pending []*request    // that reached the store at this moment
 	waiting []*request    // reads that found nothing
-	logs    map[int64]*state
+	logs    map[int64]*log
 	opened  []int64
 	away    time.Time // until when nobody reaches the store
 }
 
 var _ store.Store = (*Store)(nil)
 
-// state is what the store knows of a process.
-type state struct {
-	away  time.Time // until when the process does not reach the store
-	ended ending
-	done  chan struct{} // closed when it has ended
-	calls [begins + 1]uint64
-}
-
-type ending int
-
-const (
-	lives ending = iota
-	closed
-	killed
-)
-
-// endLocked ends a process, or its log.
-func (s *state) endLocked(how ending) {
-	if s.ended == lives {
-		s.ended = how
-		close(s.done)
-	}
-}
-
 // New returns an empty store.
 func New(faults Faults) *Store {
-	return &Store{faults: faults, began: time.Now(), logs: make(map[int64]*state)}
+	return &Store{faults: faults, began: time.Now(), logs: make(map[int64]*log)}
 }
 
 // Open implements store.Store. A process may open one log.
@@ -64,10 +40,9 @@ func (s *Store) Open(ctx context.Context, options store.Options) (store.Log, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := &state{done: make(chan struct{})}
-	s.logs[options.Process] = is
-	s.opened = append(s.opened, options.Process)
-	l := &log{store: s, process: options.Process, state: is}
+	l := &log{store: s, process: options.Process, done: make(chan struct{})}
+	s.logs[l.process] = l
+	s.opened = append(s.opened, l.process)
 	if s.faults.Witness {
 		return witness{l}, nil
 	}
@@ -76,39 +51,26 @@ func (s *Store) Open(ctx context.Context, options store.Options) (store.Log, err
 
 // request is a call on its way. do is called with the store's lock held, when it has arrived.
 type request struct {
-	process int64
-	kind    kind
-	n       uint64
-	do      func()
+	call
+	do func()
 }
 
 // send has a request arrive. Those that arrive at the same moment are put into order, a nanosecond
 // later.
 func (s *Store) send(way time.Duration, r *request) {
-	if s.faults.Direct {
-		s.after(way, r)
-		return
-	}
-	time.AfterFunc(way, func() {
+	arrive := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.pending = append(s.pending, r); len(s.pending) == 1 {
+		if s.faults.Direct {
+			r.do()
+		} else if s.pending = append(s.pending, r); len(s.pending) == 1 {
 			time.AfterFunc(1, s.serve)
 		}
-	})
-}
-
-// after does a request after a time, and what takes none at once.
-func (s *Store) after(way time.Duration, r *request) {
-	do := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		r.do()
 	}
-	if way > 0 {
-		time.AfterFunc(way, do)
+	if s.faults.Direct && way == 0 {
+		arrive()
 	} else {
-		do()
+		time.AfterFunc(way, arrive)
 	}
 }
 
@@ -123,12 +85,6 @@ func (s *Store) serve() {
 	for _, r := range all {
 		r.do()
 	}
-}
-
-// reachesLocked reports whether anything of a process comes through.
-func (s *Store) reachesLocked(process int64) bool {
-	now := time.Now()
-	return !now.Before(s.away) && !now.Before(s.logs[process].away)
 }
 
 // stampLocked returns what the store's clock shows.

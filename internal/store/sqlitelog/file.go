@@ -34,8 +34,15 @@ type connection struct {
 	conn *sql.Conn
 }
 
-// connect takes a connection out of a pool, which it closes if that fails.
-func connect(db *sql.DB) (*connection, error) {
+// connect opens a connection to a database. params are parameters of the driver.
+func connect(path string, params url.Values, pragma string) (*connection, error) {
+	// The lock keeps other limiters out, so that only another program can be in the way. The wait
+	// for it is in small pieces because SQLite's own knows no deadline.
+	params.Set("_busy_timeout", strconv.FormatInt(waitPiece.Milliseconds(), 10))
+	db, err := sqlitestate.Connections(path, params, pragma)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := db.Conn(context.Background())
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -50,18 +57,13 @@ func (c *connection) close() error {
 	return errors.Join(c.Close(), c.conn.Close(), c.db.Close())
 }
 
-// busyTimeout is a parameter of the driver. The lock keeps other limiters out, so that only another
-// program can be in the way. The wait for it is in small pieces because SQLite's own knows no
-// deadline.
-var busyTimeout = []string{strconv.FormatInt(waitPiece.Milliseconds(), 10)}
-
 // opening is held while a database is opened, and while one is looked at: the connections of a
 // process share the index of its log, and none can write to one that was opened to be read.
 var opening sync.Mutex
 
 // openFile opens the database, and makes it a store where it is none. The lock must be held. had
 // says that a database without a log is one that lost it.
-func (l *Log) openFile(had bool) (f *file, err error) {
+func (l *Log) openFile(had bool) (*file, error) {
 	opening.Lock()
 	defer opening.Unlock()
 	setOrphansAside(l.path)
@@ -69,66 +71,66 @@ func (l *Log) openFile(had bool) (f *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sqlitestate.InspectBy(path, l.checkSchema); err != nil {
+	err = sqlitestate.InspectBy(path, func(s *sqlitestate.Statements) error {
+		_, _, err := l.checkSchema(s)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	f = &file{path: path}
-	defer func() {
-		if err != nil {
-			f.close()
-			f = nil
-		}
-	}()
-	if f.opened, err = os.Stat(path); err != nil {
-		return nil, err
-	}
+	f := &file{path: path}
 	if err := l.openConnections(f, had); err != nil {
-		return nil, err
-	}
-	if f.wal, err = os.Stat(path + "-wal"); err != nil {
-		return nil, err
-	}
-	if err := f.usable(); err != nil { // or another file may have been opened
-		f.setLogAside()
+		f.close()
 		return nil, err
 	}
 	return f, nil
 }
 
-func (l *Log) openConnections(f *file, had bool) error {
+func (l *Log) openConnections(f *file, had bool) (err error) {
+	if f.opened, err = os.Stat(f.path); err != nil {
+		return err
+	}
 	synchronous := "NORMAL"
 	if l.store.Durability == DurablePower {
 		synchronous = "FULL"
 	}
-	db, err := sqlitestate.Connections(f.path,
-		url.Values{"_busy_timeout": busyTimeout, "_journal_mode": {"WAL"}}, "synchronous("+synchronous+")")
-	if err != nil {
-		return err
-	}
-	if f.writer, err = connect(db); err != nil {
+	if f.writer, err = connect(f.path, url.Values{"_journal_mode": {"WAL"}}, "synchronous("+synchronous+")"); err != nil {
 		return err
 	}
 	if err := f.checkJournal(); err != nil {
 		return err
 	}
-	if _, err := f.writer.Exec("BEGIN IMMEDIATE"); err != nil {
+	if err := l.makeStore(f.writer, had); err != nil {
 		return err
 	}
-	err = l.ensureTables(f.writer.Statements, had)
+	if f.reader, err = connect(f.path, url.Values{}, "query_only(ON)"); err != nil {
+		return err
+	}
+	if f.wal, err = os.Stat(f.path + "-wal"); err != nil {
+		return err
+	}
+	if err := f.usable(); err != nil { // or another file may have been opened
+		f.setLogAside()
+		return err
+	}
+	return nil
+}
+
+// makeStore makes a database a store where it is none, in a transaction.
+func (l *Log) makeStore(c *connection, had bool) error {
+	if _, err := c.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := l.ensureTables(c.Statements, had)
 	if err == nil {
-		err = l.settleBoot(f.writer.rows)
+		err = l.settleBoot(c.rows)
+	}
+	if err == nil {
+		_, err = c.Exec("COMMIT")
 	}
 	if err != nil {
-		f.writer.Exec("ROLLBACK")
-		return err
+		c.Exec("ROLLBACK")
 	}
-	if _, err := f.writer.Exec("COMMIT"); err != nil {
-		return err
-	}
-	if db, err = sqlitestate.Connections(f.path, url.Values{"_busy_timeout": busyTimeout}, "query_only(ON)"); err != nil {
-		return err
-	}
-	f.reader, err = connect(db)
 	return err
 }
 
@@ -165,38 +167,29 @@ func (f *file) close() error {
 	return errors.Join(f.reader.close(), f.writer.close())
 }
 
-// setOrphansAside gives a log without a database another name. Others may have both open
-// still, and the index of the log that they have mapped would not be that of the new one.
+// setOrphansAside gives a log without a database another name.
 func setOrphansAside(path string) {
-	if info, err := os.Stat(path); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err := os.Rename(path+"-wal", path+".stale-"+fsx.AsideTime()+"-wal"); err == nil {
-		os.Remove(path + "-shm")
+	info, err := os.Stat(path)
+	if err == nil && info.Size() == 0 || errors.Is(err, fs.ErrNotExist) {
+		setLogAside(path)
 	}
 }
 
 // setLogAside gives the log another name if it is the one of this file and another file is at
 // the path: SQLite would write the one into the other.
 func (f *file) setLogAside() {
-	info, err := os.Stat(f.path + "-wal")
-	if f.wal == nil || err != nil || !os.SameFile(info, f.wal) || sqlitestate.InPlace(f.path, f.opened) == nil {
-		return
+	info, _ := os.Stat(f.path + "-wal")
+	if os.SameFile(info, f.wal) && sqlitestate.InPlace(f.path, f.opened) != nil {
+		setLogAside(f.path)
 	}
-	os.Rename(f.path+"-wal", f.path+".stale-"+fsx.AsideTime()+"-wal")
-	os.Remove(f.path + "-shm")
 }
 
-// setAside gives a damaged database another name, with the files that belong to it.
-func setAside(path string) (name string, err error) {
-	name = path + ".corrupt-" + fsx.AsideTime()
-	// The log goes last: without its database it is not used, and deleted by SQLite.
-	for _, suffix := range []string{"", "-shm", "-wal"} {
-		if err := os.Rename(path+suffix, name+suffix); err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
-			return name, fmt.Errorf("set aside: %w", err)
-		}
+// setLogAside gives the log of a database another name. Others may have both open still, and the
+// index of the log that they have mapped would not be that of the new one.
+func setLogAside(path string) {
+	if err := os.Rename(path+"-wal", path+".stale-"+fsx.AsideTime()+"-wal"); err == nil {
+		os.Remove(path + "-shm")
 	}
-	return name, nil
 }
 
 // secureLock opens the lock again, where its file was moved or deleted.
@@ -235,19 +228,10 @@ func (l *Log) waitForFile(err error) error {
 	return nil
 }
 
-// usable reports whether the file is open and all right. Where it leads is looked at every
-// lookEvery: what is written to a file that was just deleted is lost as if it were written
-// before.
+// usable reports whether the file is open and all right, and in place: what is written to a file
+// that was just deleted is lost as if it were written before.
 func (l *Log) usable() bool {
-	if l.file == nil || l.damage.Load() != nil {
-		return false
-	}
-	now := int64(time.Since(l.began))
-	if l.lock.Load().InPlace() != nil || l.file.usable() != nil {
-		return false
-	}
-	l.lookAt.Store(now + int64(lookEvery))
-	return true
+	return l.file != nil && l.damage.Load() == nil && l.lock.Load().InPlace() == nil && l.file.usable() == nil
 }
 
 // secureFile opens the file unless it is open and all right. The lock must be held.
@@ -271,7 +255,6 @@ func (l *Log) secureFile(ctx context.Context) error {
 		l.file.close()
 		l.file.setLogAside()
 		l.file = &file{path: l.path} // was open, and is not usable
-		l.lookAt.Store(0)
 	}
 	if inPlace && found != nil && errors.Is(*found, errDamaged) { // which SQLite does not notice
 		if err := l.setAside(*found); err != nil {
@@ -302,14 +285,19 @@ func (l *Log) openOrSetAside(ctx context.Context, had bool) (f *file, err error)
 	return f, err
 }
 
-// setAside sets the file aside because of damage.
+// setAside gives a damaged database another name, with the files that belong to it, and reports it.
 func (l *Log) setAside(damage error) error {
-	name, err := setAside(l.path)
-	if err != nil {
-		return errors.Join(l.explain(damage), err)
+	damage = l.explain(damage)
+	name := l.path + ".corrupt-" + fsx.AsideTime()
+	// The log goes last: without its database it is not used, and deleted by SQLite.
+	for _, suffix := range []string{"", "-shm", "-wal"} {
+		err := os.Rename(l.path+suffix, name+suffix)
+		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
+			return errors.Join(damage, fmt.Errorf("set aside: %w", err))
+		}
 	}
 	if l.options.Report != nil {
-		l.options.Report(fmt.Errorf("shared database was damaged and is now %s: %w", name, l.explain(damage)))
+		l.options.Report(fmt.Errorf("shared database was damaged and is now %s: %w", name, damage))
 	}
 	return nil
 }

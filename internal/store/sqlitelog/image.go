@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -90,8 +91,29 @@ func (r rows) checkSave(h *head, at store.Position) (newest bool, err error) {
 	return newest, nil
 }
 
-// show makes an image the newest, whose pieces are there. The log begins anew behind the image
-// before; but not if that is none of this log, because its end was lost.
+// errDropped tells that the save of another image, staged later, has dropped pieces of this one.
+var errDropped = fmt.Errorf("another image was saved meanwhile: %w", store.ErrLost)
+
+// install makes an image the newest, which was staged, in a log that begins at a place. The stamp
+// stands beside that.
+func (r rows) install(image imageRow, base store.Position, stamp store.Stamp) error {
+	size, err := r.Number("SELECT ifnull(sum(length(piece)), 0) FROM log_pieces WHERE id BETWEEN ? AND ?",
+		image.id<<pieceBits, (image.id+1)<<pieceBits-1)
+	if err != nil {
+		return err
+	}
+	if size != image.size {
+		return errDropped
+	}
+	_, err = r.Exec(`UPDATE log_state SET log = ?, base_seq = ?, base_sum = ?, instant = ?, wall = ?,
+		image = ?, image_seq = ?, image_sum = ?, image_size = ?`,
+		int64(base.Log), base.Seq, int64(base.Sum), stamp.Instant, stamp.Wall,
+		image.id, image.at.Seq, int64(image.at.Sum), image.size)
+	return err
+}
+
+// show makes an image of the log the newest, which begins anew behind the image before; but not if
+// that is none of this log, because its end was lost.
 func (r rows) show(h *head, image imageRow) error {
 	newest, err := r.checkSave(h, image.at)
 	if err != nil {
@@ -101,15 +123,49 @@ func (r rows) show(h *head, image imageRow) error {
 	if newest {
 		base = h.image.at
 	}
-	_, err = r.Exec(`UPDATE log_state SET base_seq = ?, base_sum = ?, instant = ?, wall = ?,
-		image = ?, image_seq = ?, image_sum = ?, image_size = ?`,
-		base.Seq, int64(base.Sum), h.last.Instant, h.last.Wall,
-		image.id, image.at.Seq, int64(image.at.Sum), image.size)
-	return err
+	return r.install(image, base, h.last)
 }
 
-// errDropped tells that the save of another image, staged later, has dropped pieces of this one.
-var errDropped = fmt.Errorf("another image was saved meanwhile: %w", store.ErrLost)
+// begin makes a log that begins with an image.
+func (r rows) begin(image imageRow, stamp store.Stamp) error {
+	if _, err := r.Exec("DELETE FROM log_entries"); err != nil {
+		return err
+	}
+	return r.install(image, image.at, stamp)
+}
+
+// beginWith makes a log that begins at a moment with what was taken over.
+func (r rows) beginWith(bytes []byte, now store.Stamp) error {
+	image := imageRow{id: 1, size: int64(len(bytes)), at: store.Position{Log: rand.Uint64() | 1, Sum: rand.Uint64()}}
+	for n, piece := range pieces(bytes) {
+		if err := r.putPiece(image.id, n, piece); err != nil {
+			return err
+		}
+	}
+	return r.begin(image, now)
+}
+
+// stage writes the pieces of an image, which nobody sees yet, if check lets it.
+func (l *Log) stage(ctx context.Context, image store.Image, check func(rows, *head) error) (imageRow, error) {
+	row := imageRow{at: image.At, size: int64(len(image.Bytes))}
+	for n, piece := range pieces(image.Bytes) {
+		err := l.change(ctx, func(r rows, h *head) (err error) {
+			if n == 0 {
+				if err := check(r, h); err != nil {
+					return err
+				}
+				if row.id, err = r.nextImage(h); err != nil {
+					return err
+				}
+			}
+			return r.putPiece(row.id, n, piece)
+		})
+		if err != nil {
+			return row, err
+		}
+	}
+	return row, nil
+}
 
 // Save implements store.Log.
 func (l *Log) Save(ctx context.Context, image store.Image) error {
@@ -133,96 +189,16 @@ func (l *Log) save(ctx context.Context, image store.Image) error {
 	if err != nil {
 		return err
 	}
-	return l.show(ctx, row)
+	return l.change(ctx, func(r rows, h *head) error { return r.show(h, row) })
 }
 
-// show makes an image the newest that was staged.
-func (l *Log) show(ctx context.Context, row imageRow) error {
-	return l.write(ctx, func(r rows) error {
-		h, err := r.head()
-		if err != nil {
-			return err
-		}
-		if err := r.show(h, row); err != nil {
-			return err
-		}
-		return r.complete(row)
-	})
-}
-
-// complete returns errDropped if pieces of an image are missing: a save of a later one drops them.
-func (r rows) complete(image imageRow) error {
-	size, err := r.Number("SELECT ifnull(sum(length(piece)), 0) FROM log_pieces WHERE id BETWEEN ? AND ?",
-		image.id<<pieceBits, (image.id+1)<<pieceBits-1)
-	if err == nil && size != image.size {
-		err = errDropped
-	}
-	return err
-}
-
-// stage writes the pieces of an image, which nobody sees yet, if check lets it.
-func (l *Log) stage(ctx context.Context, image store.Image, check func(rows, *head) error) (imageRow, error) {
-	row := imageRow{at: image.At, size: int64(len(image.Bytes))}
-	err := l.write(ctx, func(r rows) error {
-		h, err := r.head()
-		if err != nil {
-			return err
-		}
-		if err := check(r, h); err != nil {
-			return err
-		}
-		if row.id, err = r.nextImage(h); err != nil {
-			return err
-		}
-		return r.putPiece(row.id, 0, image.Bytes[:min(len(image.Bytes), pieceSize)])
-	})
-	for n, piece := range pieces(image.Bytes) {
-		if err != nil {
-			break
-		}
-		if n > 0 {
-			err = l.write(ctx, func(r rows) error { return r.putPiece(row.id, n, piece) })
-		}
-	}
-	return row, err
-}
-
-// drop deletes, a little at a time, what the log has no use for any more. What it leaves behind the
-// next Save drops.
-func (l *Log) drop(ctx context.Context) {
-	for more := true; more; {
-		err := l.write(ctx, func(r rows) error {
-			h, err := r.head()
-			if err != nil {
-				return err
-			}
-			result, err := r.Exec(`DELETE FROM log_entries WHERE seq IN
-				(SELECT seq FROM log_entries WHERE seq <= ? ORDER BY seq LIMIT ?)`, h.base.Seq, dropRows)
-			if err != nil {
-				return err
-			}
-			entries, _ := result.RowsAffected()
-			if result, err = r.Exec(`DELETE FROM log_pieces WHERE id IN
-				(SELECT id FROM log_pieces WHERE id < ? ORDER BY id LIMIT ?)`, h.image.id<<pieceBits, dropPieces); err != nil {
-				return err
-			}
-			images, _ := result.RowsAffected()
-			more = entries == dropRows || images == dropPieces
-			return nil
-		})
-		if err != nil {
-			return
-		}
-	}
-}
+var errBegan = errors.New("the log has begun")
 
 // Begin implements store.Log.
 func (l *Log) Begin(ctx context.Context, old uint64, image store.Image) error {
-	began := false
-	check := func(r rows, h *head) error {
+	check := func(_ rows, h *head) error {
 		switch h.end.Log {
 		case image.At.Log:
-			began = true
 			return errBegan
 		case old:
 			return nil
@@ -231,26 +207,43 @@ func (l *Log) Begin(ctx context.Context, old uint64, image store.Image) error {
 	}
 	row, err := l.stage(ctx, image, check)
 	if err == nil {
-		err = l.write(ctx, func(r rows) error {
-			h, err := r.head()
-			if err != nil {
-				return err
-			}
+		err = l.change(ctx, func(r rows, h *head) error {
 			if err := check(r, h); err != nil {
 				return err
 			}
-			if err := r.complete(row); err != nil {
+			if err := r.begin(row, l.clock.stamp(h)); err != nil {
 				return err
 			}
-			if err := l.lock.Load().SetMark(markOf(image.At)); err != nil {
-				return err
-			}
-			return r.begin(row, l.clock.stamp(h))
+			return l.lock.Load().SetMark(markOf(image.At))
 		})
 	}
-	if err != nil && !began {
+	if err != nil && !errors.Is(err, errBegan) {
 		return fmt.Errorf("begin log: %w", err)
 	}
 	l.drop(ctx)
 	return nil
+}
+
+// drop deletes, a little at a time, what the log has no use for any more. What it leaves behind the
+// next Save drops.
+func (l *Log) drop(ctx context.Context) {
+	var err error
+	for more := true; more && err == nil; {
+		err = l.change(ctx, func(r rows, h *head) error {
+			entries, err := r.Exec(`DELETE FROM log_entries WHERE seq IN
+				(SELECT seq FROM log_entries WHERE seq <= ? ORDER BY seq LIMIT ?)`, h.base.Seq, dropRows)
+			if err != nil {
+				return err
+			}
+			pieces, err := r.Exec(`DELETE FROM log_pieces WHERE id IN
+				(SELECT id FROM log_pieces WHERE id < ? ORDER BY id LIMIT ?)`, h.image.id<<pieceBits, dropPieces)
+			if err != nil {
+				return err
+			}
+			droppedRows, _ := entries.RowsAffected()
+			droppedPieces, _ := pieces.RowsAffected()
+			more = droppedRows == dropRows || droppedPieces == dropPieces
+			return nil
+		})
+	}
 }

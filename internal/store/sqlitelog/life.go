@@ -26,20 +26,15 @@ func (l *Log) lives() (processes []int64, temps []string) {
 	folder, base := filepath.Split(l.path)
 	entries, _ := os.ReadDir(folder) // without them no process is known, and nothing removed
 	for _, entry := range entries {
-		rest, isTemp := strings.CutPrefix(entry.Name(), "."+base+".")
-		if !isTemp {
-			rest, _ = strings.CutPrefix(entry.Name(), base+".")
-		}
-		if len(rest) < 16 || !entry.Type().IsRegular() {
-			continue
-		}
-		process, err := strconv.ParseInt(rest[:16], 16, 64)
+		_, rest, _ := strings.Cut(entry.Name(), base+".")
+		process, err := strconv.ParseInt(rest[:min(len(rest), 16)], 16, 64)
+		life := l.lifePath(process)
 		switch {
-		case err != nil:
-		case isTemp && strings.HasPrefix(rest[16:], ".life.tmp-"):
-			temps = append(temps, filepath.Join(folder, entry.Name()))
-		case !isTemp && rest[16:] == ".life":
+		case err != nil || !entry.Type().IsRegular():
+		case entry.Name() == filepath.Base(life):
 			processes = append(processes, process)
+		case strings.HasPrefix(entry.Name(), fsx.TempPrefix(life)):
+			temps = append(temps, filepath.Join(folder, entry.Name()))
 		}
 	}
 	return processes, temps

@@ -41,7 +41,6 @@ type Log struct {
 	damage  atomic.Pointer[error] // found in the file, which is looked at before it is used again
 	last    atomic.Pointer[head]  // that was read; nil before the first
 	checkAt atomic.Int64          // until when the mark is relied on, in ns since began
-	lookAt  atomic.Int64          // until when that the files are in place is
 
 	sweeping sync.Mutex
 	dead     []int64 // processes that were dead at sweptAt
@@ -53,10 +52,7 @@ var (
 	_ store.Witness = (*Log)(nil)
 )
 
-var (
-	errClosed = errors.New("the log is closed")
-	errBegan  = errors.New("the log has begun")
-)
+var errClosed = errors.New("the log is closed")
 
 // Open implements store.Store. It makes the folder, the lock and the database where they are
 // missing. The error wraps fsx.ErrRemote where other machines may use the folder.
@@ -153,7 +149,7 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 // knownEnd returns a copy of the head that was last read, if the log ends there at the position.
 func (l *Log) knownEnd(at store.Position) *head {
 	last := l.last.Load()
-	if last == nil || last.end != at || l.isCheckDue() || !l.lock.Load().HasMark(markOf(at)) {
+	if last == nil || last.end != at || l.mayHaveNews(at) {
 		return nil
 	}
 	h := *last
@@ -169,8 +165,6 @@ func (l *Log) readHead(r rows) (*head, error) {
 	}
 	return h, err
 }
-
-func (l *Log) isCheckDue() bool { return int64(time.Since(l.began)) >= l.checkAt.Load() }
 
 // look reads the page behind a position.
 func (l *Log) look(ctx context.Context, after store.Position) (news store.News, err error) {
@@ -196,8 +190,6 @@ const (
 	pollEvery   = time.Millisecond
 	pollLongest = 4 * time.Millisecond
 	pollPart    = 64
-	// lookEvery is how long what writes relies on the files to be in place.
-	lookEvery = 25 * time.Millisecond
 	// checkEvery is how long the mark is relied on. It does not tell what another program does, nor
 	// that the file is gone.
 	checkEvery = time.Second
@@ -206,7 +198,8 @@ const (
 // mayHaveNews guesses from the mark whether there are entries behind a position. That takes a
 // tenth of the time of the question to SQLite.
 func (l *Log) mayHaveNews(after store.Position) bool {
-	return l.isCheckDue() || !l.lock.Load().HasMark(markOf(after))
+	isCheckDue := int64(time.Since(l.began)) >= l.checkAt.Load()
+	return isCheckDue || !l.lock.Load().HasMark(markOf(after))
 }
 
 // Read implements store.Log. It looks at the mark every few milliseconds, or every gather: news are

@@ -3,11 +3,10 @@
 package sqlitelog
 
 import (
-	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/store"
@@ -120,23 +119,21 @@ func (s *scan) row(found *sql.Rows) error {
 		s.end = s.after // the base
 	}
 	entries, err := store.DecodeBatch(batch)
-	if err != nil || first+int64(len(entries))-1 != seq || s.end.Log != 0 && s.end.Sum != uint64(prior) {
-		return damagedRow(seq, err)
+	isChained := s.end.Log == 0 || s.end.Sum == uint64(prior)
+	behind := store.Position{Log: s.after.Log, Sum: uint64(prior)}
+	if err == nil && (!isChained || place(entries, behind, first, stamp) != end) {
+		err = errSum
 	}
-	if place(entries, store.Position{Log: s.after.Log, Sum: uint64(prior)}, first, stamp) != end {
-		return damagedRow(seq, errSum)
+	if err != nil {
+		return sqlitestate.Damaged("%w: row %d: %w", errDamaged, seq, err)
 	}
 	s.size, s.end = s.size+len(batch)+64*len(entries), end
-	for i, e := range entries {
-		if e.At.Seq > s.after.Seq {
-			s.entries = append(s.entries, entries[i:]...)
-			break
-		}
-		s.found = s.found || e.At == s.after
-	}
+	next := slices.IndexFunc(entries, func(e store.Entry) bool { return e.At.Seq > s.after.Seq })
+	s.found = s.found || next > 0 && entries[next-1].At == s.after
 	if !s.found {
-		return fmt.Errorf("entry %d is not in the log: %w", s.after.Seq, store.ErrLost)
+		return errPageEnds
 	}
+	s.entries = append(s.entries, entries[next:]...)
 	return nil
 }
 
@@ -144,10 +141,6 @@ var errSum = errors.New("its sum is another one")
 
 // errDamaged is in the error of rows that are not what was written.
 var errDamaged = errors.New("the log is damaged")
-
-func damagedRow(seq int64, err error) error {
-	return sqlitestate.Damaged("%w: row %d: %w", errDamaged, seq, cmp.Or(err, errSum))
-}
 
 // place gives the entries of a batch their places behind one, and their stamp.
 func place(entries []store.Entry, behind store.Position, first int64, stamp store.Stamp) store.Position {
@@ -188,38 +181,4 @@ func (r rows) ensureState(had bool) error {
 	_, err := r.Exec(`INSERT INTO log_state SELECT 1, 0, ?, 0, 0, 0, 0, '', 0, 0, 0, 0, 0
 		WHERE NOT EXISTS (SELECT 1 FROM log_state)`, had)
 	return err
-}
-
-// begin makes a log that begins at a place, whose image is there under a number.
-func (r rows) begin(image imageRow, stamp store.Stamp) error {
-	if _, err := r.Exec("DELETE FROM log_entries"); err != nil {
-		return err
-	}
-	at := image.at
-	_, err := r.Exec(`UPDATE log_state SET log = ?1, base_seq = ?2, base_sum = ?3, instant = ?4, wall = ?5,
-		image = ?6, image_seq = ?2, image_sum = ?3, image_size = ?7`,
-		int64(at.Log), at.Seq, int64(at.Sum), stamp.Instant, stamp.Wall, image.id, image.size)
-	return err
-}
-
-// beginWith makes a log that begins at a moment with what was taken over.
-func (r rows) beginWith(bytes []byte, now store.Stamp) error {
-	image := imageRow{id: 1, size: int64(len(bytes)), at: store.Position{Log: rand.Uint64() | 1, Sum: rand.Uint64()}}
-	for n, piece := range pieces(bytes) {
-		if err := r.putPiece(image.id, n, piece); err != nil {
-			return err
-		}
-	}
-	return r.begin(image, now)
-}
-
-// numbers returns the integers of a query.
-func (r rows) numbers(query string, args ...any) (all []int64, err error) {
-	err = r.Each(func(found *sql.Rows) error {
-		var n int64
-		err := sqlitestate.Scan(found, query, &n)
-		all = append(all, n)
-		return err
-	}, query, args...)
-	return all, err
 }

@@ -3,6 +3,7 @@
 package sqlitelog
 
 import (
+	"database/sql"
 	"fmt"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
@@ -58,51 +59,42 @@ type Former struct {
 	Dead func(process int64) bool // is store.Witness.Dead, also for processes of before
 }
 
-// checkSchema makes sure that a database is empty, of this format or of one that can be taken over.
-func (l *Log) checkSchema(s *sqlitestate.Statements) error {
-	version, err := s.Format()
-	if err != nil {
-		return err
+// checkSchema makes sure that a database is empty, of this format or of one that can be taken over,
+// and returns its format.
+func (l *Log) checkSchema(s *sqlitestate.Statements) (version int64, isEmpty bool, err error) {
+	if version, err = s.Format(); err != nil {
+		return 0, false, err
 	}
 	all, err := s.Number(`SELECT count(*) FROM sqlite_master
 		WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	isEmpty = all == 0
 	switch {
-	case err != nil:
-		return err
-	case version == 0 && all == 0:
-		return nil
+	case err != nil || version == 0 && isEmpty:
 	case version != format && l.store.TakeOver != nil:
-		return s.CheckSchema(sqlitestate.Formats{Earliest: firstFormer, Extended: lastFormer})
+		err = s.CheckSchema(sqlitestate.Formats{Earliest: firstFormer, Extended: lastFormer})
 	case version != format:
-		return sqlitestate.Foreign("format %d, this version knows %d", version, format)
-	}
-	for _, table := range tables {
-		if _, err := s.Check(table); err != nil {
-			return err
+		err = sqlitestate.Foreign("format %d, this version knows %d", version, format)
+	default:
+		for _, table := range tables {
+			if _, err := s.Check(table); err != nil {
+				return 0, false, err
+			}
 		}
 	}
-	return nil
+	return version, isEmpty, err
 }
 
 // ensureTables makes an empty database a store, and takes over one of before. had says that a log
 // was lost where there is none now.
 func (l *Log) ensureTables(s *sqlitestate.Statements, had bool) error {
-	if err := l.checkSchema(s); err != nil {
-		return err
-	}
-	version, err := s.Format()
+	version, isEmpty, err := l.checkSchema(s)
 	if err != nil {
 		return err
 	}
-	all, err := s.Number(`SELECT count(*) FROM sqlite_master WHERE type = 'table'`)
-	if err != nil {
-		return err
-	}
-	former := version != format && all > 0
+	isFormer := version != format && !isEmpty
+	now := l.clock.stamp(new(head))
 	var image []byte
-	var now store.Stamp
-	if former {
-		now = l.clock.stamp(new(head))
+	if isFormer {
 		if image, err = l.takeOver(s, version, now); err != nil {
 			return err
 		}
@@ -118,7 +110,7 @@ func (l *Log) ensureTables(s *sqlitestate.Statements, had bool) error {
 		}
 	}
 	r := rows{s}
-	if err := r.ensureState(had); err != nil || !former {
+	if err := r.ensureState(had); err != nil || !isFormer {
 		return err
 	}
 	return r.beginWith(image, now)
@@ -147,12 +139,13 @@ func (l *Log) yieldToFormer(s *sqlitestate.Statements, version int64) error {
 	if version < firstFormer {
 		return nil
 	}
-	processes, err := rows{s}.numbers("SELECT id FROM processes")
-	for _, process := range processes {
-		if fsx.LivenessOf(l.lifePath(process)) == fsx.Alive {
-			return fmt.Errorf("a process of an earlier version has the database open, which is of format %d: "+
+	return s.Each(func(found *sql.Rows) error {
+		var process int64
+		err := sqlitestate.Scan(found, "processes", &process)
+		if err == nil && fsx.LivenessOf(l.lifePath(process)) == fsx.Alive {
+			err = fmt.Errorf("a process of an earlier version has the database open, which is of format %d: "+
 				"open it when all of them have ended", version)
 		}
-	}
-	return err
+		return err
+	}, "SELECT id FROM processes")
 }

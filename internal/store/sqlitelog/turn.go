@@ -40,19 +40,11 @@ func (t token) give() { <-t }
 // takeLock waits for the lock of all processes. If it gives up, it keeps the place in the queue for
 // the next call.
 func (l *Log) takeLock(ctx context.Context) error {
-	lock := l.lock.Load()
-	for waited := time.Duration(0); ; waited += waitPiece {
-		if err := l.over(ctx); err != nil {
-			return fmt.Errorf("wait for another process: %w", err)
-		}
-		err := lock.Lock(waitPiece)
-		if !errors.Is(err, fsx.ErrLockTimeout) {
-			return err
-		}
-		if waited >= turnFor {
-			return fmt.Errorf("waited %v for another process: %w", turnFor, err)
-		}
+	if err := l.over(ctx); err != nil {
+		return fmt.Errorf("wait for another process: %w", err)
 	}
+	lock := l.lock.Load()
+	return l.patiently(ctx, func() error { return lock.Lock(waitPiece) })
 }
 
 // over returns an error once the context or the log has ended.
@@ -63,19 +55,24 @@ func (l *Log) over(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// patiently calls f again for as long as another program is in the way that does not use the lock.
+// patiently calls f again for as long as another process has the lock, or another program is in the
+// way that does not use it.
 func (l *Log) patiently(ctx context.Context, f func() error) error {
 	// Not by the clock, which stands still in a bubble of testing/synctest while SQLite waits.
 	for waited := time.Duration(0); ; waited += waitPiece {
 		err := f()
-		if err == nil || !sqlitestate.IsBusy(err) {
+		whom := "another program"
+		switch {
+		case errors.Is(err, fsx.ErrLockTimeout):
+			whom = "another process"
+		case err == nil || !sqlitestate.IsBusy(err):
 			return err
 		}
 		if ended := l.over(ctx); ended != nil {
-			return fmt.Errorf("wait for another program: %w", ended)
+			return fmt.Errorf("wait for %s: %w", whom, ended)
 		}
 		if waited >= turnFor {
-			return fmt.Errorf("waited %v for another program: %w", turnFor, err)
+			return fmt.Errorf("waited %v for %s: %w", turnFor, whom, err)
 		}
 	}
 }
@@ -87,10 +84,8 @@ func (l *Log) write(ctx context.Context, do func(rows) error) error {
 		return notWritten(err)
 	}
 	defer l.writing.give()
-	if !l.wasInPlace() {
-		if err := l.secureLock(); err != nil {
-			return notWritten(err)
-		}
+	if err := l.secureLock(); err != nil {
+		return notWritten(err)
 	}
 	if err := l.takeLock(ctx); err != nil {
 		return notWritten(err)
@@ -111,14 +106,21 @@ func (l *Log) write(ctx context.Context, do func(rows) error) error {
 	if _, err := w.Exec("COMMIT"); err != nil {
 		w.Exec("ROLLBACK") // if it fails, there was no transaction any more
 		l.checkAt.Store(0)
-		l.lookAt.Store(0)
 		return l.explain(err)
 	}
 	return nil
 }
 
-// wasInPlace reports whether the files were in place a moment ago.
-func (l *Log) wasInPlace() bool { return int64(time.Since(l.began)) < l.lookAt.Load() }
+// change is write with the head of the log.
+func (l *Log) change(ctx context.Context, do func(rows, *head) error) error {
+	return l.write(ctx, func(r rows) error {
+		h, err := r.head()
+		if err != nil {
+			return err
+		}
+		return do(r, h)
+	})
+}
 
 // notWritten makes an error one that says that nothing was written.
 func notWritten(err error) error { return fmt.Errorf("%w (%w)", err, store.ErrNotWritten) }

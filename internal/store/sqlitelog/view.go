@@ -77,7 +77,7 @@ func viewFile(path string) (view store.View, err error) {
 	after, still := stateOf(path)
 	_, noIndex := os.Stat(path + "-shm")
 	switch {
-	case !logged && (still || !before.same(after)) || logged && err != nil && !still:
+	case !logged && (still || !isSame(before, after)) || logged && err != nil && !still:
 		err = errMoved
 	case logged && err != nil && errors.Is(noIndex, fs.ErrNotExist):
 		err = errors.New("its write-ahead log has no index: the next limiter that opens it makes one")
@@ -85,25 +85,17 @@ func viewFile(path string) (view store.View, err error) {
 	return view, err
 }
 
-// fileState is what changes of a file that somebody writes to.
-type fileState struct {
-	info     os.FileInfo
-	size     int64
-	modified time.Time
-}
-
-// stateOf returns the state of a database, and whether it has a log with something in it.
-func stateOf(path string) (is fileState, logged bool) {
-	if info, err := os.Stat(path); err == nil {
-		is = fileState{info, info.Size(), info.ModTime()}
-	}
+// stateOf returns what is known of a database, nil where there is none, and whether it has a log
+// with something in it.
+func stateOf(path string) (is os.FileInfo, logged bool) {
+	is, _ = os.Stat(path)
 	log, err := os.Stat(path + "-wal")
 	return is, err == nil && log.Size() > 0
 }
 
-func (f fileState) same(other fileState) bool {
-	return f.info != nil && other.info != nil && os.SameFile(f.info, other.info) &&
-		f.size == other.size && f.modified.Equal(other.modified)
+// isSame reports whether nobody has written to a file between two looks.
+func isSame(before, after os.FileInfo) bool {
+	return os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
 }
 
 // view returns what is in the database.

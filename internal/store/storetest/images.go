@@ -2,147 +2,111 @@ package storetest
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"dappco.re/go/core/go-ratelimit/internal/store"
 )
 
-// wantImage fails the test unless the store has that image.
-func (e *exercise) wantImage(l store.Log, want store.Image) {
+func (e *exercise) save(l store.Log, image store.Image) {
 	e.Helper()
-	image, err := l.Load(e.Context())
-	if err != nil || image.At != want.At || !bytes.Equal(image.Bytes, want.Bytes) {
-		e.Errorf("the image is of %+v with %d bytes, error %v, want that of %+v with %d",
-			image.At, len(image.Bytes), err, want.At, len(want.Bytes))
-	}
+	e.wantErr("save", l.Save(e.Context(), image), nil)
 }
 
-func (e *exercise) save(l store.Log, at store.Position) store.Image {
-	e.Helper()
-	image := store.Image{At: at, Bytes: fmt.Appendf(nil, "image of %d", at.Seq)}
-	if err := l.Save(e.Context(), image); err != nil {
-		e.Fatal(err)
+// saves has one image saved after the other.
+func (e *exercise) saves() {
+	l, places := e.begun(7)
+	next := places[7]
+	var newest store.Image
+	for _, test := range []struct {
+		image string
+		at    store.Position
+		want  error
+	}{
+		{"the first", places[2], nil},
+		{"one of the next entry", places[3], nil},
+		{"one of a later entry", places[6], nil},
+		{"one of the same entry", places[6], store.ErrOlder},
+		{"one of an entry before", places[5], store.ErrOlder},
+		{"one of the entry of the image before", places[3], store.ErrOlder},
+		{"one of an entry that was trimmed", places[2], store.ErrOlder},
+		{"one of the beginning", places[0], store.ErrOlder},
+		{"one of another log", store.Position{Log: next.Log + 1, Sum: next.Sum, Seq: next.Seq}, store.ErrLost},
+		{"one of another entry", store.Position{Log: next.Log, Sum: next.Sum + 1, Seq: next.Seq}, store.ErrLost},
+		{"one ahead of the log", store.Position{Log: next.Log, Sum: next.Sum, Seq: next.Seq + 1000}, store.ErrLost},
+		{"one of the last entry", next, nil},
+	} {
+		image := store.Image{At: test.at, Bytes: []byte(test.image)}
+		e.wantErr("save "+test.image, e.open().Save(e.Context(), image), test.want)
+		if test.want == nil {
+			newest = image
+		}
+		e.wantImage(l, newest)
+		e.wantImage(e.open(), newest)
 	}
-	return image
-}
-
-func (e *exercise) newestImage() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 6)
-	for _, i := range []int{1, 2, 5} {
-		image := e.save(l, places[i])
-		e.wantImage(l, image)
-		e.wantImage(e.open(), image)
-	}
-	if got := e.all(l, places[5]); len(got) != 0 {
-		e.Errorf("behind the image there are %+v", got)
-	}
-	at := e.append(l, places[5], entry(1, 7))
-	if got := e.all(e.open(), places[5]); len(got) != 1 || got[0].At != at {
-		e.Errorf("behind the image there are %+v", got)
-	}
-}
-
-func (e *exercise) olderImage() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 4)
-	newest := e.save(l, places[2])
-	for _, at := range []store.Position{places[1], places[2], after} {
-		err := e.open().Save(e.Context(), store.Image{At: at, Bytes: []byte("older")})
-		e.wantErr("save", err, store.ErrOlder)
-	}
-	e.wantImage(l, newest)
+	e.wantPlaces(l, next)
+	e.wantPlaces(e.open(), next, e.append(l, next, entry(1, 7)))
 }
 
 // trims: what the image before the newest covers is dropped, and all behind it is there.
 func (e *exercise) trims() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 8)
-	e.save(l, places[2])
-	if got := e.all(l, after); len(got) != 8 {
-		e.Errorf("an image whose predecessor is the beginning leaves %d entries, want 8", len(got))
-	}
-	e.save(l, places[5])
+	l, places := e.begun(8)
+	e.save(l, imageAt(places[3])) // the image before is that of the beginning
+	e.wantPlaces(l, places[0], places[1:]...)
+	e.save(l, imageAt(places[6]))
 	for _, reader := range []store.Log{l, e.open()} {
-		e.wantNoPlace(reader, after, store.ErrTrimmed)
-		e.wantNoPlace(reader, places[0], store.ErrTrimmed)
-		e.wantNoPlace(reader, places[1], store.ErrTrimmed)
-		for i, at := range places[2:] {
-			if got := e.all(reader, at); len(got) != 5-i {
-				e.Errorf("behind entry %d there are %d, want %d", i+2, len(got), 5-i)
-			}
+		for _, at := range places[:3] {
+			e.wantNoPlace(reader, at, store.ErrTrimmed)
+		}
+		for i := 3; i < len(places); i++ {
+			e.wantPlaces(reader, places[i], places[i+1:]...)
 		}
 	}
-	wrong := places[2]
+	wrong := places[3]
 	wrong.Sum++
 	e.wantNoPlace(l, wrong, store.ErrLost)
 }
 
-func (e *exercise) imagePlace() {
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 4)
-	newest := e.save(l, places[1])
-	for _, at := range []store.Position{
-		{Log: after.Log + 1, Sum: places[2].Sum, Seq: places[2].Seq},
-		{Log: after.Log, Sum: places[2].Sum + 1, Seq: places[2].Seq},
-		{Log: after.Log, Sum: places[3].Sum, Seq: places[3].Seq + 1000},
-	} {
-		e.wantErr("save", l.Save(e.Context(), store.Image{At: at, Bytes: []byte("wrong")}), store.ErrLost)
-	}
-	e.wantImage(l, newest)
-}
-
-// noise returns bytes that cannot be compressed, which begin and end with their number.
+// noise returns bytes that cannot be compressed, and are others for each number.
 func noise(number byte, size int) []byte {
-	r := rand.NewChaCha8([32]byte{number})
 	b := make([]byte, size)
-	r.Read(b)
-	b[0], b[size-1] = number, number
+	rand.NewChaCha8([32]byte{number}).Read(b)
 	return b
 }
 
 func (e *exercise) largeImage() {
-	l := e.open()
-	image := newImage("")
+	l, image := e.open(), newImage("")
 	image.Bytes = noise(1, 9<<20)
-	if err := l.Begin(e.Context(), 0, image); err != nil {
-		e.Fatal(err)
-	}
+	e.wantErr("begin", l.Begin(e.Context(), 0, image), nil)
 	e.wantImage(e.open(), image)
-	image.At = e.append(l, image.At, entry(1, 1))
-	image.Bytes = noise(2, 7<<20+1)
-	if err := l.Save(e.Context(), image); err != nil {
-		e.Fatal(err)
+	for n, bytes := range [][]byte{noise(2, 7<<20+1), {}} {
+		image = store.Image{At: e.append(l, image.At, entry(1, int64(n))), Bytes: bytes}
+		e.save(l, image)
+		e.wantImage(e.open(), image)
 	}
-	e.wantImage(e.open(), image)
-	image.At = e.append(l, image.At, entry(1, 2))
-	image.Bytes = []byte{}
-	if err := l.Save(e.Context(), image); err != nil {
-		e.Fatal(err)
-	}
-	e.wantImage(e.open(), image)
 }
 
 // shownAtOnce has processes save and load images at the same time: none is seen in part, and none
 // is followed by an older one.
 func (e *exercise) shownAtOnce() {
-	const images = 5
-	l, after := e.begun()
-	places := e.grow(l, after, 1, 2*images)
-	sizes := make(map[store.Position]int)
-	var savers, loaders sync.WaitGroup
-	done := make(chan struct{})
-	for i, at := range places {
-		sizes[at] = 100_000 + 300_000*(i%3)
+	l, places := e.begun(10)
+	start, err := l.Load(e.Context())
+	if err != nil {
+		e.Fatal(err)
 	}
-	for s := range 2 {
+	images := []store.Image{start}
+	for i, at := range places[1:] {
+		images = append(images, store.Image{At: at, Bytes: noise(byte(i), 100_000+300_000*(i%3))})
+	}
+	var savers, loaders sync.WaitGroup
+	var done atomic.Bool
+	for first := range 2 {
 		saver := e.open()
 		savers.Go(func() {
-			for i := s; i < len(places); i += 2 {
-				err := saver.Save(e.Context(), store.Image{At: places[i], Bytes: noise(byte(i), sizes[places[i]])})
-				if err != nil {
+			for i := 1 + first; i < len(images); i += 2 {
+				if err := saver.Save(e.Context(), images[i]); err != nil {
 					e.Log(err) // the other is ahead
 				}
 			}
@@ -150,30 +114,20 @@ func (e *exercise) shownAtOnce() {
 	}
 	loader := e.open()
 	loaders.Go(func() {
-		for last := after.Seq; ; {
+		for last := 0; !done.Load(); {
 			image, err := loader.Load(e.Context())
-			size, b := sizes[image.At], image.Bytes
-			switch {
-			case err != nil:
-				e.Error(err)
-				return
-			case image.At.Seq < last:
-				e.Errorf("the image of %d is followed by that of %d", last, image.At.Seq)
-			case image.At != after && (len(b) != size || !bytes.Equal(b, noise(b[0], size)) || places[b[0]] != image.At):
-				e.Errorf("the image of %d is torn: %d bytes, want %d", image.At.Seq, len(b), size)
+			which := slices.IndexFunc(images, func(is store.Image) bool {
+				return is.At == image.At && bytes.Equal(is.Bytes, image.Bytes)
+			})
+			if err != nil || which < last {
+				e.Errorf("image %d is followed by %d, of %d with %d bytes, error %v", last, which, image.At.Seq, len(image.Bytes), err)
 				return
 			}
-			last = image.At.Seq
-			select {
-			case <-done:
-				return
-			default:
-			}
+			last = which
 		}
 	})
 	savers.Wait()
-	close(done)
+	done.Store(true)
 	loaders.Wait()
-	last := len(places) - 1
-	e.wantImage(l, store.Image{At: places[last], Bytes: noise(byte(last), sizes[places[last]])})
+	e.wantImage(l, images[len(images)-1])
 }
