@@ -17,6 +17,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // "Arrived(at) says when the provider counted the call at the latest …: the charge
@@ -466,4 +467,76 @@ func TestYAMLHasTheEstimateAndThenWhatWasUsed(t *testing.T) {
 		}
 		r.Commit(3, 4)
 	}
+}
+
+// However many goroutines spend at once, a budget is never exceeded by calls within their
+// estimates, and the audit adds up to what the stats say.
+func TestManySpendOneBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Prices: microPrices, HoldTTL: 10 * time.Minute,
+			Quotas:  map[string]ratelimit.ModelQuota{"a": {MaxSpendPerDay: 3000, DayZone: "UTC"}, "b": {}},
+			Pools:   map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 5000, DayZone: "UTC"}}},
+			Classes: map[string]ratelimit.Class{"x": {Weight: 2}, "y": {Ahead: true}},
+		})
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var kept []*ratelimit.Reservation
+		for i := range 24 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(51, uint64(i)))
+				for range 40 {
+					req := ratelimit.Request{Model: []string{"a", "b"}[random.IntN(2)], PromptTokens: random.IntN(30), OutputTokens: random.IntN(30),
+						Class: []string{"", "x", "y"}[random.IntN(3)]}
+					rs, d := rl.ReserveAll(req)
+					if s := rl.PoolStats("all"); s.SpendDay > 5000 || rl.Stats("a").SpendDay > 3000 {
+						t.Errorf("spent is %v", s.SpendDay)
+					}
+					if !d.Allowed {
+						time.Sleep(time.Duration(random.Int64N(int64(time.Minute))))
+						continue
+					}
+					mu.Lock()
+					kept = append(kept, rs...)
+					mu.Unlock()
+					time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
+					switch used := random.IntN(req.PromptTokens + 1); random.IntN(5) {
+					case 0:
+						rs.Cancel()
+					case 1: // it expires
+					case 2:
+						rs[0].CommitUsage(used, 1, money.Usage{CachedInput: used})
+					default:
+						rs[0].Commit(used, random.IntN(req.OutputTokens+1))
+					}
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(10 * time.Minute)
+		audit := rl.Audit()
+		left := func(e ratelimit.AuditEntry) money.Amount {
+			return e.Settled.Money + e.Expired.Money + e.Open.Money + e.Recorded.Money
+		}
+		for name, got := range map[string]struct {
+			entry ratelimit.AuditEntry
+			spent money.Amount
+		}{
+			"a": {audit.Models["a"], rl.Stats("a").SpendDay}, "b": {audit.Models["b"], rl.Stats("b").SpendDay}, "pool": {audit.Pools["all"], rl.PoolStats("all").SpendDay},
+		} {
+			if e := got.entry; left(e) != got.spent || e.Reserved.Money != e.Estimated.Money+e.Released.Money+e.Expired.Money+e.Open.Money || e.Open.Calls != 0 {
+				t.Errorf("%s has spent %v, the audit is %+v", name, got.spent, e)
+			}
+		}
+		var models, classes ratelimit.AuditSum
+		for _, e := range audit.Models {
+			models.Calls, models.Money = models.Calls+e.Reserved.Calls, models.Money+e.Reserved.Money
+		}
+		for _, e := range audit.Classes {
+			classes.Calls, classes.Money = classes.Calls+e.Reserved.Calls, classes.Money+e.Reserved.Money
+		}
+		if pool := audit.Pools["all"].Reserved; models != classes || models.Calls != pool.Calls || models.Money != pool.Money || models.Calls != len(kept) {
+			t.Errorf("reserved by models %+v, by classes %+v, by the pool %+v, of %d calls", models, classes, pool, len(kept))
+		}
+	})
 }

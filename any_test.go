@@ -152,7 +152,7 @@ func TestAcquireAnyThatCannotPass(t *testing.T) {
 
 // The error is that of the candidate that opens first.
 func TestAcquireAnyNamesTheCandidateThatOpensFirst(t *testing.T) {
-	aloneAndTogether(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 1}, "b": {MaxRPM: 1}, "c": {MaxRPM: 1}}},
+	onPairs(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 1}, "b": {MaxRPM: 1}, "c": {MaxRPM: 1}}},
 		func(t *testing.T, rl, _ *ratelimit.RateLimiter, late time.Duration) {
 			rl.RecordUsage("a", 1, 1)
 			rl.CooldownFor("b", 2*time.Second, ratelimit.CauseRateLimited)

@@ -176,7 +176,7 @@ func TestClassOfTheContext(t *testing.T) {
 
 // What the class "" says holds for names of no class, too.
 func TestMaxQueueOfNamesOfNoClass(t *testing.T) {
-	aloneAndTogether(t, ratelimit.Config{
+	onPairs(t, ratelimit.Config{
 		Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
 		Classes: map[string]ratelimit.Class{"": {MaxQueue: 2}, "other": {}},
 	}, func(t *testing.T, rl, _ *ratelimit.RateLimiter, late time.Duration) {

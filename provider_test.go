@@ -213,7 +213,7 @@ func TestPoolsOfProfiles(t *testing.T) {
 		t.Errorf("%+v, %v", p.Pools, err)
 	}
 	everybody := slices.Collect(maps.Keys(ratelimit.DefaultProfiles()))
-	rl := budget(t, ratelimit.Config{Providers: everybody, NoPrices: true})
+	rl := openLimiter(t, ratelimit.Config{Providers: everybody, NoPrices: true})
 	for name := range rl.Pools() {
 		if q := rl.PoolStats(name); q.MaxSpendPerDay|q.MaxSpendPerMonth|q.MaxSpendPerTenMinutes != 0 {
 			t.Errorf("a provider was loaded, and the pool %q limits spend", name)

@@ -187,7 +187,7 @@ func TestUnknownModelIsOneThatNothingStandsFor(t *testing.T) {
 // a version, one in another case, and an alias; and also once MaxModels others were told of. An
 // explanation says the same as a decision.
 func TestUnknownModelNearest(t *testing.T) {
-	rl := patternLimiter(t, ratelimit.Config{
+	rl := openLimiter(t, ratelimit.Config{
 		Unknown: ratelimit.UnknownDeny, MaxModels: 1,
 		Aliases: map[string]string{"fast-one": "gpt-4o", "astray": "nowhere", "o1": "nowhere"},
 		Quotas:  map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 100}, "claude-opus-4": {}, "o1": {}, "gpt-5*": {}},
