@@ -20,25 +20,52 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// "Arrived(at) says when the provider counted the call at the latest …: the charge
-// moves there …, and is charged anew if it had left the window." The day that at
-// lies in has to count it, whether or not somebody looked at the model before.
-func TestArrivedInANewDayCountsToIt(t *testing.T) {
-	for _, zone := range []string{"", "UTC"} {
-		for _, ago := range []time.Duration{0, 1, time.Second, 2 * time.Minute} {
+// A call counts to the day in which it arrived, if that lasts, whether or not somebody looked at
+// the model before, and whatever else counts to the day.
+func TestArrivedCountsToItsDay(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		name     string
+		now, ago time.Duration // when it is told to have arrived, after the admission, and how long before
+		reset    bool          // what was counted is forgotten before
+		more     bool          // another call has used a token more than it had charged
+		requests int           // that count to the day
+		tokens   int
+	}{
+		{"now", 25 * time.Hour, 0, false, false, 1, 10},
+		{"a nanosecond ago", 25 * time.Hour, 1, false, false, 1, 10},
+		{"a second ago", 25 * time.Hour, time.Second, false, false, 1, 10},
+		{"before the minute", 25 * time.Hour, 2 * time.Minute, false, false, 1, 10},
+		{"in the day of the admission", day + time.Minute, time.Hour, false, false, 0, 0},
+		{"in the day of the admission, beside tokens", day + time.Minute, time.Hour, false, true, 0, 1},
+		{"in the day of the admission, after a Reset", day + time.Hour, 2*time.Hour - time.Minute, true, true, 0, 1},
+	} {
+		for _, zone := range []string{"", "UTC"} {
 			for _, looked := range []bool{false, true} {
-				t.Run("zone "+zone+" "+ago.String(), func(t *testing.T) {
+				if tt.reset && zone == "" {
+					continue // a day without a zone begins anew
+				}
+				t.Run(fmt.Sprintf("%s, zone %q, looked %t", tt.name, zone, looked), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 5, DayZone: zone})
-						r, _ := rl.Reserve("m", 10, 0)
-						time.Sleep(24 * time.Hour)
+						r, other := reserve(t, rl, "m", 10, 0), reserve(t, rl, "m", 1, 0)
+						if !tt.more {
+							other.Cancel()
+						}
+						time.Sleep(day)
 						if looked {
 							rl.Stats("m")
 						}
-						time.Sleep(time.Hour)
-						r.Arrived(time.Now().Add(-ago))
-						if s := rl.Stats("m"); s.RPD != 1 || s.TPD != 10 {
-							t.Errorf("looked %v: RPD %d, TPD %d, want 1, 10", looked, s.RPD, s.TPD)
+						time.Sleep(tt.now - day)
+						if tt.reset {
+							rl.Reset("m")
+						}
+						if tt.more {
+							other.Commit(2, 0)
+						}
+						r.Arrived(time.Now().Add(-tt.ago))
+						if s := rl.Stats("m"); s.RPD != tt.requests || s.TPD != tt.tokens {
+							t.Errorf("RPD %d, TPD %d of a day from %v, want %d, %d", s.RPD, s.TPD, s.DayStart, tt.requests, tt.tokens)
 						}
 					})
 				})
@@ -150,50 +177,6 @@ func TestCancelGivesTheDayBackAfterAnotherZone(t *testing.T) {
 				r.Cancel()
 				if s := rl.Stats("m"); s.RPD != 0 || s.TPD != 0 {
 					t.Errorf("RPD %d, TPD %d after Cancel, want 0; before it RPD %d of the day from %v", s.RPD, s.TPD, before.RPD, before.DayStart)
-				}
-			})
-		})
-	}
-}
-
-// A call that arrived in the day in which it was admitted belongs to that day,
-// which is over, whether or not the limiter has forgotten the model's state since.
-func TestArrivedInTheOldDayDoesNotCountToTheNewOne(t *testing.T) {
-	for _, zone := range []string{"", "UTC"} {
-		for _, looked := range []bool{false, true} {
-			t.Run(zone, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 5, DayZone: zone})
-					r, _ := rl.Reserve("m", 10, 0)
-					time.Sleep(24*time.Hour + time.Minute)
-					if looked {
-						rl.Stats("m")
-					}
-					r.Arrived(time.Now().Add(-time.Hour))
-					if s := rl.Stats("m"); s.RPD != 0 || s.TPD != 0 {
-						t.Errorf("zone %q, looked %v: RPD %d, TPD %d of a day from %v, want 0", zone, looked, s.RPD, s.TPD, s.DayStart)
-					}
-				})
-			})
-		}
-	}
-}
-
-// The same where the new day has tokens already: what a Commit charged that
-// exceeded its estimate. (Not so at f17957d; main at 07bde74 fails.)
-func TestArrivedInTheOldDayDoesNotCountBesideTokensOfTheNewOne(t *testing.T) {
-	for _, zone := range []string{"", "UTC"} {
-		t.Run(zone, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 5, DayZone: zone})
-				r, _ := rl.Reserve("m", 10, 0)
-				other, _ := rl.Reserve("m", 1, 0)
-				time.Sleep(24*time.Hour + time.Minute)
-				rl.Stats("m") // which forgets the state: nothing counts
-				other.Commit(2, 0)
-				r.Arrived(time.Now().Add(-time.Hour))
-				if s := rl.Stats("m"); s.RPD != 0 || s.TPD != 1 {
-					t.Errorf("zone %q: RPD %d, TPD %d, want 0, 1", zone, s.RPD, s.TPD)
 				}
 			})
 		})
@@ -348,6 +331,10 @@ func TestReserveAllocatesTheReservationOnly(t *testing.T) {
 			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Cancel() }, 1},
 		{"Acquire that need not wait", ratelimit.ModelQuota{MaxRPM: 1 << 30},
 			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(context.Background(), "m", 9, 9); r.Commit(9, 9) }, 1},
+		{"ReserveContext", ratelimit.ModelQuota{MaxTPM: 1 << 30, MaxInFlight: 10}, func(rl *ratelimit.RateLimiter) {
+			rs, _ := rl.ReserveContext(context.Background(), ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 5})
+			rs[0].Commit(10, 5)
+		}, 1},
 		{"denied by the tokens", ratelimit.ModelQuota{MaxTPM: 1, MaxITPM: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 0) }, 0},
 		{"denied by the calls", ratelimit.ModelQuota{MaxInFlight: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 0) }, 0},
 		{"never fits", ratelimit.ModelQuota{MaxOTPM: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 0, 2) }, 0},

@@ -198,21 +198,3 @@ func TestWaiterForAPlaceLearnsThatItComesTooLate(t *testing.T) {
 		})
 	}
 }
-
-// A call that arrived yesterday does not count today, whatever else does.
-func TestArrivedYesterdayDoesNotCountToday(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 9, DayZone: "UTC"})
-		time.Sleep(23 * time.Hour)
-		r := reserve(t, rl, "m", 10, 10)
-		more := reserve(t, rl, "m", 10, 10)
-		yesterday := time.Now().Add(time.Minute)
-		time.Sleep(2 * time.Hour)
-		rl.Reset("m")
-		more.Commit(11, 10) // one more than was charged
-		r.Arrived(yesterday)
-		if s := rl.Stats("m"); s.RPD != 0 || s.TPD != 1 {
-			t.Errorf("%+v", s)
-		}
-	})
-}

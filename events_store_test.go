@@ -23,18 +23,24 @@ var storeEvents = []ratelimit.EventKind{ratelimit.EventStoreDown, ratelimit.Even
 func TestEventsOfAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, w := fakestore.New(), witnessOf(t)
-		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		var reported []error
+		rl := overStore(t, fake, ratelimit.Config{
+			Events: w, OnError: func(err error) { reported = append(reported, err) }, Quotas: quotas{"m": {MaxRPM: 100}},
+		})
 		before := reserve(t, rl, "m", 1, 0)
 		synctest.Wait()
 		w.wantLines(w.lines(storeEvents...), nil)
 		for range 2 {
-			fake.Fail(errors.New("made up"))
+			fake.Fail(errDown)
 			meanwhile := reserve(t, rl, "m", 2, 0)
 			settled := reserve(t, rl, "m", 3, 0)
 			settled.Commit(4, 0)
 			time.Sleep(10 * time.Second) // attempts that fail
 			before.Commit(5, 0)
 			synctest.Wait()
+			if err := rl.Err(); !errors.Is(err, errDown) {
+				t.Errorf("Err says %v", err)
+			}
 			down := w.take()
 			w.wantLines(storeKinds(down), []string{"store_down"})
 			fake.Fail(nil)
@@ -54,6 +60,9 @@ func TestEventsOfAStoreThatFails(t *testing.T) {
 				}
 			}
 			w.wantOpen(1)
+		}
+		if len(reported) != 2 || !errors.Is(reported[0], errDown) || !errors.Is(reported[1], errDown) {
+			t.Errorf("OnError got %v", reported)
 		}
 		w.closes(rl)
 		w.wantOpen(0)
@@ -79,9 +88,10 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					fake, w := fakestore.New(), witnessOf(t)
 					fails := failsAtWrite(fake, written)
-					rl := overStore(t, fake, ratelimit.Config{
-						Events: w, FailClosed: failClosed, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
-					})
+					cfg := ratelimit.Config{Events: w, FailClosed: failClosed, Quotas: quotas{"m": {MaxRPM: 10}}}
+					rl := overStore(t, fake, cfg)
+					cfg.Events = nil
+					other := overStore(t, fake, cfg)
 					first := reserve(t, rl, "m", 1, 0)
 					fails.Store(true)
 					open, refused := 1, 0
@@ -120,8 +130,10 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 						r.Cancel()
 					}
 					w.wantOpen(0)
-					if s := rl.Stats("m"); s.InFlight != 0 || s.RPM != 1 {
-						t.Errorf("%+v", s)
+					for _, rl := range []*ratelimit.RateLimiter{rl, other} {
+						if s := synced(t, rl).Stats("m"); s.InFlight != 0 || s.RPM != 1 || s.RPD != 1 {
+							t.Errorf("%+v", s)
+						}
 					}
 					w.closes(rl)
 				})

@@ -97,6 +97,16 @@ func (p *place) pair(t *testing.T, cfg ratelimit.Config) (one, other *ratelimit.
 	return one, p.open(t, cfg)
 }
 
+// three opens three limiters that share what they count: one that is alone is all of them.
+func (p *place) three(t *testing.T, cfg ratelimit.Config) []*ratelimit.RateLimiter {
+	t.Helper()
+	one, other := p.pair(t, cfg)
+	if p.kind == alone {
+		return []*ratelimit.RateLimiter{one, one, one}
+	}
+	return []*ratelimit.RateLimiter{one, other, p.open(t, cfg)}
+}
+
 // onPairs is onKinds with two limiters that share what they count. late is until one of them has
 // heard of the other at the latest.
 func onPairs(t *testing.T, cfg ratelimit.Config, run func(t *testing.T, one, other *ratelimit.RateLimiter, late time.Duration)) {

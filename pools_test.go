@@ -250,28 +250,6 @@ func TestPoolsOfModelsWithoutPlace(t *testing.T) {
 	})
 }
 
-// A reservation that the program loses gives the slot of its pool back.
-func TestPoolOfAbandonedReservation(t *testing.T) {
-	rl := newLimiterWith(t, ratelimit.Config{
-		Quotas: quotas{"a": {}}, Pools: pools{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxInFlight: 1}}, "q": rpmPool(9, "*")},
-	})
-	if _, d := rl.Reserve("a", 1, 0); !d.Allowed {
-		t.Fatal(d)
-	}
-	for range 200 {
-		if runtime.GC(); rl.CanSend("a", 1) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	for name, s := range rl.IterPools() {
-		if s.InFlight != 0 || s.RPM != 1 {
-			t.Errorf("%s: %+v", name, s)
-		}
-	}
-	runtime.KeepAlive(rl)
-}
-
 // SetPool and RemovePool serve and refuse waiters at once.
 func TestPoolChangesReachWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -367,6 +345,11 @@ func TestModelNamedAsPool(t *testing.T) {
 	rl.SetQuota(odd, ratelimit.ModelQuota{MaxRPM: 9})
 	if p, _ := rl.Pool("p"); p.Quota.MaxRPM != 3 || rl.PoolStats("p").RPM != 0 || rl.PoolStats("x").RPM != 1 {
 		t.Errorf("the pool is %+v with %+v, the other has %+v", p, rl.PoolStats("p"), rl.PoolStats("x"))
+	}
+	rl.RecordUsage("a", 1, 0)
+	rl.Reset(odd)
+	if s := rl.PoolStats("p"); s.RPM != 1 || s.MaxRPM != 3 {
+		t.Errorf("after a reset of the model the pool is %+v", s)
 	}
 	rl.RemoveQuota(odd)
 	rl.Cooldown(odd, time.Now().Add(time.Hour))

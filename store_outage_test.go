@@ -310,26 +310,3 @@ func TestStoreThatHangs(t *testing.T) {
 		}
 	})
 }
-
-// An absence is told once, and so is its end.
-func TestStoreEventsOfAnAbsence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fake, w := fakestore.New(), witnessOf(t)
-		var told []error
-		rl := overStore(t, fake, ratelimit.Config{
-			Events: w, OnError: func(err error) { told = append(told, err) },
-			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 9}},
-		})
-		away(fake, rl)
-		if err := rl.Err(); !errors.Is(err, errDown) {
-			t.Errorf("Err says %v", err)
-		}
-		time.Sleep(time.Minute)
-		back(fake, rl)
-		synctest.Wait()
-		w.wantLines(storeKinds(w.take()), []string{"store_down", "store_up"})
-		if len(told) != 1 || !errors.Is(told[0], errDown) {
-			t.Errorf("OnError got %v", told)
-		}
-	})
-}

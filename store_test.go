@@ -124,38 +124,6 @@ func TestStoreShareGrows(t *testing.T) {
 	})
 }
 
-// A write that fails admits nothing, whether the store has it or not.
-func TestStoreFailClosed(t *testing.T) {
-	for _, written := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			fake := fakestore.New()
-			fails := failsAtWrite(fake, written)
-			cfg := ratelimit.Config{FailClosed: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}}
-			rl, other := overStore(t, fake, cfg), overStore(t, fake, cfg)
-			fails.Store(true)
-			for range 2 {
-				if r, d := rl.Reserve("m", 5, 5); r != nil || d.Code != ratelimit.DecisionStoreError {
-					t.Errorf("Reserve says %+v", d)
-				}
-			}
-			if rs, d := rl.ReserveAll(ratelimit.Request{Model: "m"}); rs != nil || d.Code != ratelimit.DecisionStoreError {
-				t.Errorf("ReserveAll says %+v", d)
-			}
-			fails.Store(false)
-			synctest.Wait() // a write under way may still have the store fail
-			fake.Fail(nil)
-			for _, rl := range []*ratelimit.RateLimiter{rl, other} {
-				for rl.Err() != nil {
-					rl.Persist()
-				}
-				if s := rl.Stats("m"); s.RPM != 0 || s.InFlight != 0 || s.RPD != 0 {
-					t.Errorf("%v: left %+v", written, s)
-				}
-			}
-		})
-	}
-}
-
 // Nobody is told that a request never fits by a quota that another process has just replaced.
 func TestStoreNeverByTheLastQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
