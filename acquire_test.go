@@ -532,3 +532,37 @@ func TestCooldownComesFirst(t *testing.T) {
 		}
 	})
 }
+
+// 200 callers at once with two seconds of patience, who would use 60 times a 60th of the quota:
+// each call that the estimates leave room for gets in, and as the answers come, the others.
+func TestColdStartLetsCallsInAsEstimatesAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 20_000})
+		admitted := make(chan bool, 200)
+		began := time.Now()
+		for range cap(admitted) {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				r, err := rl.Acquire(ctx, "m", 80, 256)
+				if err == nil {
+					time.Sleep(400 * time.Millisecond)
+					r.Commit(80, 253)
+				}
+				admitted <- err == nil
+			}()
+		}
+		n := 0
+		for range cap(admitted) {
+			if <-admitted {
+				n++
+			}
+		}
+		if n != 60 {
+			t.Errorf("%d calls were admitted", n)
+		}
+		if took := time.Since(began); took > 2400*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
+}

@@ -316,7 +316,11 @@ func TestHammeredSlotsAreNeverOversubscribed(t *testing.T) {
 	}
 }
 
+// Events cost no allocation: neither without a handler, nor with one that counts, nor with two.
 func TestReserveAllocatesTheReservationOnly(t *testing.T) {
+	var told atomic.Int64
+	counting := handling(func(context.Context, *ratelimit.Event) { told.Add(1) })
+	valued := callNamed(context.Background(), "call")
 	tests := []struct {
 		name  string
 		quota ratelimit.ModelQuota
@@ -331,6 +335,11 @@ func TestReserveAllocatesTheReservationOnly(t *testing.T) {
 			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Cancel() }, 1},
 		{"Acquire that need not wait", ratelimit.ModelQuota{MaxRPM: 1 << 30},
 			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(context.Background(), "m", 9, 9); r.Commit(9, 9) }, 1},
+		{"Acquire with a value", ratelimit.ModelQuota{MaxRPM: 1 << 30},
+			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(valued, "m", 9, 9); r.Commit(9, 9) }, 1},
+		{"slots", ratelimit.ModelQuota{MaxInFlight: 9},
+			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Commit(9, 9) }, 1},
+		{"RecordUsage", ratelimit.ModelQuota{MaxRPM: 1 << 30}, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 1, 1) }, 0},
 		{"ReserveContext", ratelimit.ModelQuota{MaxTPM: 1 << 30, MaxInFlight: 10}, func(rl *ratelimit.RateLimiter) {
 			rs, _ := rl.ReserveContext(context.Background(), ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 5})
 			rs[0].Commit(10, 5)
@@ -340,20 +349,25 @@ func TestReserveAllocatesTheReservationOnly(t *testing.T) {
 		{"never fits", ratelimit.ModelQuota{MaxOTPM: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 0, 2) }, 0},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			rl := newLimiter(t, tt.quota)
-			held, _ := rl.Reserve("m", 1, 0)
-			if tt.most > 0 {
-				held.Commit(1, 0)
-				for range 3000 { // so that the storage has grown
-					rl.RecordUsage("m", 1, 1)
+		for name, h := range map[string]ratelimit.EventHandler{"no handler": nil, "one": counting, "two": ratelimit.EventHandlers(counting, counting)} {
+			t.Run(tt.name+", "+name, func(t *testing.T) {
+				rl := openLimiter(t, ratelimit.Config{Quotas: quotas{"m": tt.quota}, Events: h})
+				held, _ := rl.Reserve("m", 1, 0)
+				if tt.most > 0 || tt.name == "RecordUsage" {
+					held.Commit(1, 0)
+					for range 3000 { // so that the storage has grown
+						rl.RecordUsage("m", 1, 1)
+					}
 				}
-			}
-			if got := testing.AllocsPerRun(500, func() { tt.call(rl) }); got > tt.most {
-				t.Errorf("%v allocations, want %v", got, tt.most)
-			}
-			held.Cancel()
-		})
+				if got := testing.AllocsPerRun(500, func() { tt.call(rl) }); got > tt.most {
+					t.Errorf("%v allocations, want %v", got, tt.most)
+				}
+				held.Cancel()
+			})
+		}
+	}
+	if told.Load() == 0 {
+		t.Error("nothing was told")
 	}
 }
 

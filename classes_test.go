@@ -9,7 +9,6 @@ import (
 	"maps"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,59 +16,6 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 )
-
-// line is calls that wait, and the order in which they were served.
-type line struct {
-	*testing.T
-	rl    *ratelimit.RateLimiter
-	mu    sync.Mutex
-	order []string
-	kept  []*ratelimit.Reservation
-	wg    sync.WaitGroup
-}
-
-func newLine(t *testing.T, cfg ratelimit.Config) *line {
-	return &line{T: t, rl: newLimiterWith(t, cfg)}
-}
-
-// comes has a call wait, under a name.
-func (l *line) comes(name string, req ratelimit.Request) {
-	l.wg.Go(func() {
-		rs, err := l.rl.AcquireAll(l.Context(), req)
-		if err != nil {
-			l.Errorf("%s: %v", name, err)
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.order = append(l.order, name)
-		l.kept = append(l.kept, rs...)
-	})
-	synctest.Wait()
-}
-
-func (l *line) served() string {
-	synctest.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.order, " ")
-}
-
-func (l *line) expect(want string) {
-	l.Helper()
-	if got := l.served(); got != want {
-		l.Errorf("served %q, want %q", got, want)
-	}
-}
-
-// cancel gives everything back that was served last.
-func (l *line) cancelLast() {
-	l.mu.Lock()
-	r := l.kept[len(l.kept)-1]
-	l.kept = l.kept[:len(l.kept)-1]
-	l.mu.Unlock()
-	r.Cancel()
-}
 
 // The class of the context counts where the request names none.
 func TestClassOfTheContext(t *testing.T) {
@@ -293,7 +239,7 @@ func TestFairSharesOverProcesses(t *testing.T) {
 		})
 		a := fairLoad{class: "a", model: "m", callers: 30, smallest: 200, larger: 400, lasts: time.Second}
 		b := fairLoad{class: "b", model: "m", callers: 30, smallest: 400, larger: 800, lasts: time.Second}
-		tokens, _, _ := runLoadsOn(t, limiters, 1, 2*time.Minute, a, b)
+		tokens, _, _ := runLoads(t, limiters, 1, 2*time.Minute, a, b)
 		if got := share(tokens, "a"); got < 0.72 || got > 0.78 || tokens["a"]+tokens["b"] < 57_000 {
 			t.Errorf("weight 3 of 4 has %.4f of %v", got, tokens)
 		}

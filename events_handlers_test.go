@@ -310,55 +310,6 @@ func TestEventsThatNobodyTakesAreLeftOut(t *testing.T) {
 	})
 }
 
-// Events cost no allocation: neither nil, nor a handler that counts.
-func TestEventsAllocateNothing(t *testing.T) {
-	var n atomic.Int64
-	counting := handling(func(context.Context, *ratelimit.Event) { n.Add(1) })
-	ctx := context.Background()
-	valued := callNamed(ctx, "call")
-	for _, way := range []struct {
-		name  string
-		quota ratelimit.ModelQuota
-		call  func(rl *ratelimit.RateLimiter)
-	}{
-		{"Reserve and Commit", ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Commit(5, 12) }},
-		{"Reserve and Cancel", ratelimit.ModelQuota{MaxRPM: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Cancel() }},
-		{"slots", ratelimit.ModelQuota{MaxInFlight: 9},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Commit(9, 9) }},
-		{"Acquire", ratelimit.ModelQuota{MaxRPM: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(ctx, "m", 9, 9); r.Commit(9, 9) }},
-		{"Acquire with a value", ratelimit.ModelQuota{MaxRPM: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(valued, "m", 9, 9); r.Commit(9, 9) }},
-		{"refused", ratelimit.ModelQuota{MaxTPM: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 1) }},
-		{"RecordUsage", ratelimit.ModelQuota{MaxRPM: 1 << 30}, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 1, 1) }},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			measure := func(h ratelimit.EventHandler) float64 {
-				rl := newLimiterWith(t, ratelimit.Config{Quotas: quotas{"m": way.quota}, Events: h})
-				defer rl.Close()
-				for range 3000 { // so that the storage has grown
-					rl.RecordUsage("m", 1, 1)
-				}
-				way.call(rl)
-				return testing.AllocsPerRun(500, func() { way.call(rl) })
-			}
-			without := measure(nil)
-			for name, h := range map[string]ratelimit.EventHandler{
-				"one": counting, "two": ratelimit.EventHandlers(counting, counting),
-			} {
-				if with := measure(h); with > without {
-					t.Errorf("%v allocations with %s, %v without", with, name, without)
-				}
-			}
-		})
-	}
-	if n.Load() == 0 {
-		t.Error("nothing was told")
-	}
-}
-
 // The error of a refusal is the one that the method returned.
 func TestEventsTellTheErrorOfTheMethod(t *testing.T) {
 	onEventStages(t, nil, func(s *eventStage) {

@@ -1,4 +1,5 @@
-// Events: stores that fail, other processes, and a process that is taken for dead.
+// Events: stores that fail, other processes, a process that is taken for dead, and memory that is
+// made anew from the log.
 
 package ratelimit_test
 
@@ -43,10 +44,7 @@ func TestEventsOfAStoreThatFails(t *testing.T) {
 			}
 			down := w.take()
 			w.wantLines(storeKinds(down), []string{"store_down"})
-			fake.Fail(nil)
-			for rl.Err() != nil {
-				rl.Persist()
-			}
+			recovers(fake, rl)
 			before = meanwhile
 			synctest.Wait()
 			up := w.take()
@@ -119,11 +117,7 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 					first.Commit(3, 3)
 					w.wantOpen(open - 1)
 					fails.Store(false)
-					synctest.Wait() // a write under way may still have the store fail
-					fake.Fail(nil)
-					for rl.Err() != nil {
-						rl.Persist()
-					}
+					recovers(fake, rl)
 					synctest.Wait()
 					w.wantOpen(open - 1)
 					for _, r := range made {
@@ -187,9 +181,7 @@ func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
 					}
 					calm.Store(true)
 					for i := range books {
-						for books[i].rl.Err() != nil {
-							books[i].rl.Persist()
-						}
+						recovers(fake, books[i].rl)
 						synctest.Wait()
 						books[i].want(t, ws[i])
 						if down, up := ws[i].count(ratelimit.EventStoreDown), ws[i].count(ratelimit.EventStoreUp); down != up {
@@ -255,5 +247,69 @@ func TestEventsOfALineOfTwoLimiters(t *testing.T) {
 				t.Errorf("limiter %d was told that %d wait, want 2", i, n)
 			}
 		}
+	})
+}
+
+var cooldownEvents = []ratelimit.EventKind{ratelimit.EventCooldownBegan, ratelimit.EventCooldownEnded}
+
+// A recovery that meets the reset of another model ends no cooldown.
+func TestEventsOfARecoveryAndCooldowns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, fake := witnessOf(t), fakestore.New()
+		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}, "other": {MaxRPM: 5}}})
+		rl.CooldownFor("m", 10*time.Minute, "x")
+		rl.RecordUsage("other", 1, 1)
+		rl.Reset("other")
+		synctest.Wait()
+		w.lines()
+		fake.Fail(errors.New("made up"))
+		rl.RecordUsage("m", 1, 1)
+		time.Sleep(10 * time.Second)
+		recovers(fake, rl)
+		rl.RecordUsage("m", 1, 1)
+		rl.Reset("nobody") // has what is pending told
+		synctest.Wait()
+		if early := w.lines(cooldownEvents...); len(early) != 0 {
+			t.Errorf("told %q, while the cooldown lasts: %v", early, rl.Explain("m").CooldownUntil)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		w.wantLines(w.lines(cooldownEvents...), []string{"cooldown_ended m cause x"})
+	})
+}
+
+// A quota that is set while the store is down holds, and is told, once it is back.
+func TestEventsOfARecoveryAndQuotas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, fake := witnessOf(t), fakestore.New()
+		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		fake.Fail(errors.New("made up"))
+		rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 7})
+		synctest.Wait()
+		w.wantLines(w.lines(ratelimit.EventQuotaChanged), nil)
+		time.Sleep(10 * time.Second)
+		recovers(fake, rl)
+		rl.Reset("nobody")
+		synctest.Wait()
+		w.wantLines(w.lines(ratelimit.EventQuotaChanged), []string{"quota_changed m by program rpm 7 tpm 0"})
+	})
+}
+
+// What a recovery changes is told without a method that would tell it.
+func TestEventsOfARecoveryAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, fake := witnessOf(t), fakestore.New()
+		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		rl.CooldownFor("m", 10*time.Minute, "x")
+		fake.Fail(errors.New("made up"))
+		rl.Reset("m")
+		rl.CooldownFor("m", 20*time.Minute, "y")
+		rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 7})
+		fake.Fail(nil)
+		time.Sleep(time.Minute) // recovers by itself
+		synctest.Wait()
+		w.wantLines(w.lines(ratelimit.EventQuotaChanged), []string{"quota_changed m by program rpm 7 tpm 0"})
+		rl.Reset("nobody")
+		w.want() // nothing that only another method would have told
 	})
 }

@@ -263,7 +263,7 @@ func TestExplainLastRefusalAfterReset(t *testing.T) {
 	r.Commit(1, 1)
 }
 
-// A limiter knows since when the callers of another process wait.
+// A limiter knows since when the callers of another process wait, and that they have left.
 func TestExplainLineOfOthers(t *testing.T) {
 	onKinds(t, func(t *testing.T, p *place) {
 		one, other := p.pair(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}})
@@ -281,7 +281,12 @@ func TestExplainLineOfOthers(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+		time.Sleep(time.Second)
+		if e := one.Explain("m"); len(e.Line) != 0 {
+			t.Errorf("the one that left is in line: %+v", e.Line)
+		}
 		held.Cancel()
+		reserve(t, one, "m", 1, 1).Cancel()
 	})
 }
 

@@ -23,7 +23,6 @@ type fairCall struct {
 	n        int // in the order of the arrivals
 	came     time.Time
 	served   time.Time // zero while it waits
-	turn     int       // in the order of service
 	real     *ratelimit.Reservation
 	err      error
 	returned bool
@@ -53,7 +52,7 @@ func (h *fairHall) come(ctx context.Context, req ratelimit.Request) *fairCall {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if c.err, c.returned = err, true; err == nil {
-			c.real, c.served, c.turn = rs[0], time.Now(), len(h.turns)
+			c.real, c.served = rs[0], time.Now()
 			h.turns = append(h.turns, c)
 		}
 	}()
@@ -92,13 +91,9 @@ type fairLoad struct {
 	from, until      time.Duration // when it calls; zero until is for ever
 }
 
-// run has loads call for so long, and returns what each class was admitted after the first minute.
-func runLoads(t *testing.T, rl *ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
-	return runLoadsOn(t, []*ratelimit.RateLimiter{rl}, seed, d, loads...)
-}
-
-// runLoadsOn is runLoads over several limiters of one store.
-func runLoadsOn(t *testing.T, limiters []*ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
+// runLoads has loads call for so long, each caller one of the limiters, and returns what each class
+// was admitted after the first minute.
+func runLoads(t *testing.T, limiters []*ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
 	tokens, calls, longest = make(map[string]int), make(map[string]int), make(map[string]time.Duration)
 	ctx, cancel := context.WithCancel(t.Context())
 	begin := time.Now()
@@ -175,7 +170,7 @@ func TestFairClassesHaveTheirShares(t *testing.T) {
 				})
 				tt.a.class, tt.b.class, tt.a.model, tt.b.model = "a", "b", "m", "m"
 				tt.a.lasts, tt.b.lasts = 2*time.Second, 2*time.Second
-				tokens, calls, _ := runLoads(t, rl, 1, 10*time.Minute, tt.a, tt.b)
+				tokens, calls, _ := runLoads(t, []*ratelimit.RateLimiter{rl}, 1, 10*time.Minute, tt.a, tt.b)
 				got := share(tokens, "a")
 				if tt.requests {
 					got = share(calls, "a")
@@ -202,7 +197,7 @@ func TestFairLoneClassHasEverything(t *testing.T) {
 				}
 				time.Sleep(2*time.Minute + 1)
 				load := fairLoad{class: class, model: "m", callers: 20, smallest: 20, larger: 60}
-				tokens, _, _ := runLoads(t, rl, 1, 10*time.Minute, load)
+				tokens, _, _ := runLoads(t, []*ratelimit.RateLimiter{rl}, 1, 10*time.Minute, load)
 				if got := tokens[class]; got < 198_000 {
 					t.Errorf("%d tokens of 200,000 in ten minutes", got)
 				}
@@ -301,7 +296,7 @@ func TestFairAheadWithAging(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			}
 		})
-		_, calls, longest := runLoads(t, rl, 1, 15*time.Minute, fairLoad{class: "ahead", model: "m", callers: 90})
+		_, calls, longest := runLoads(t, []*ratelimit.RateLimiter{rl}, 1, 15*time.Minute, fairLoad{class: "ahead", model: "m", callers: 90})
 		others.Wait()
 		slices.SortFunc(served, time.Time.Compare)
 		for i := 1; i < len(served); i++ {

@@ -340,24 +340,11 @@ func TestObserveAndWaiters(t *testing.T) {
 		{"another model", func(rl *ratelimit.RateLimiter) { rl.Observe("n", limits{RPM: left(10)}) }, time.Minute},
 		{"Reset", func(rl *ratelimit.RateLimiter) { rl.Reset("m") }, 10 * time.Second},
 	}
-	waits := map[string]func(ctx context.Context, rl *ratelimit.RateLimiter) error{
-		"Acquire": func(ctx context.Context, rl *ratelimit.RateLimiter) error {
-			_, err := rl.Acquire(ctx, "m", 1, 1)
-			return err
-		},
-		"AcquireAll": func(ctx context.Context, rl *ratelimit.RateLimiter) error {
-			_, err := rl.AcquireAll(ctx, ratelimit.Request{Model: "n"}, ratelimit.Request{Model: "m"})
-			return err
-		},
-		"WaitForCapacity": func(ctx context.Context, rl *ratelimit.RateLimiter) error {
-			return rl.WaitForCapacity(ctx, "m", 1)
-		},
-	}
 	for _, tt := range tests {
-		for name, wait := range waits {
+		for name, wait := range waysToWait {
 			t.Run(name+", "+tt.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}, "n": {MaxRPM: 10}}})
+					rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}, "n": {MaxRPM: 10}, "free": {}}})
 					start := time.Now()
 					rl.Observe("m", limits{RPM: left(0)})
 					var got time.Duration

@@ -158,23 +158,27 @@ func TestSpendRoundsAndSaturates(t *testing.T) {
 	}
 }
 
-// A budget of a pool is that of all its models, at the price of each.
+// A budget of a pool is that of all its models, at the price of each, and of all limiters that
+// share it.
 func TestSpendOfPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := openLimiter(t, ratelimit.Config{
-			Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 10 * money.Dollar}}},
-			Prices: map[string]money.Price{"a": dollarEach, "b": {Input: 2 * money.Dollar}},
-		})
+	onPairs(t, ratelimit.Config{
+		Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 10 * money.Dollar}}},
+		Prices: map[string]money.Price{"a": dollarEach, "b": {Input: 2 * money.Dollar}},
+	}, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+		began := time.Now()
 		r, d := rl.Reserve("a", 3_000_000, 3_000_000)
 		if !d.Allowed || rl.PoolStats("all").SpendDay != 6*money.Dollar {
 			t.Fatalf("%+v, %+v", d, rl.PoolStats("all"))
 		}
-		if _, d := rl.Reserve("b", 2_000_001, 0); d.Code != ratelimit.DecisionSpendLimit || d.Pool != "all" || d.RetryAfter != 24*time.Hour {
+		time.Sleep(late)
+		_, d = other.Reserve("b", 2_000_001, 0)
+		if day := (time.Since(began) + d.RetryAfter).Round(time.Millisecond); d.Code != ratelimit.DecisionSpendLimit || d.Pool != "all" || !d.OverBudget || day != 24*time.Hour {
 			t.Errorf("above the rest: %+v", d)
 		}
 		r.CommitUsage(1, 1, money.Usage{CachedInput: 1_000_000})
-		if s := rl.PoolStats("all"); s.SpendDay != money.Dollar || rl.Stats("a").SpendDay != money.Dollar {
-			t.Errorf("settled: %+v, %+v", s, rl.Stats("a"))
+		time.Sleep(late)
+		if s := other.PoolStats("all"); s.SpendDay != money.Dollar || other.Stats("a").SpendDay != money.Dollar {
+			t.Errorf("settled: %+v, %+v", s, other.Stats("a"))
 		}
 		rl.RecordUsage("b", 1_000_000, 0)
 		rs, d := rl.ReserveAll(ratelimit.Request{Model: "a", PromptTokens: 1_000_000}, ratelimit.Request{Model: "b", PromptTokens: 3_000_000})

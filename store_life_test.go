@@ -14,7 +14,6 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // twoOf returns two limiters of a new store.
@@ -314,53 +313,6 @@ func TestStoreFlows(t *testing.T) {
 	if orders["private"] != orders["shared"] {
 		t.Errorf("alone %s, shared %s", orders["private"], orders["shared"])
 	}
-}
-
-// Who leaves the line gives his place up, for all.
-func TestStoreLeavesTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := twoOf(t, quotaOfM(ratelimit.ModelQuota{MaxInFlight: 1}))
-		held := reserve(t, a, "m", 1, 0)
-		ctx, cancel := context.WithCancel(t.Context())
-		left := make(chan error)
-		go func() { _, err := a.Acquire(ctx, "m", 1, 0); left <- err }()
-		time.Sleep(time.Second)
-		served := make(chan error)
-		go func() { _, err := b.Acquire(t.Context(), "m", 1, 0); served <- err }()
-		time.Sleep(time.Second)
-		cancel()
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		held.Commit(1, 0)
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		if s := synced(t, a).Stats("m"); s.InFlight != 1 || s.Waiting != 0 || s.RPM != 2 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-// Money counts for all, by the prices of the limiter that calls.
-func TestStoreMoney(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := quotaOfM(ratelimit.ModelQuota{MaxSpendPerDay: money.Dollar})
-		cfg.Prices = map[string]money.Price{"m": {Input: 10 * money.Dollar, Output: 10 * money.Dollar}} // for a million
-		_, a, b := twoOf(t, cfg)
-		r := reserve(t, a, "m", 50_000, 0)
-		if s := synced(t, b).Stats("m"); s.SpendDay != money.Dollar/2 {
-			t.Errorf("an open call of half a dollar: %+v", s)
-		}
-		if _, d := b.Reserve("m", 60_000, 0); d.Code != ratelimit.DecisionSpendLimit || !d.OverBudget {
-			t.Errorf("%+v", d)
-		}
-		r.Commit(10_000, 0)
-		reserve(t, b, "m", 60_000, 0).Commit(90_000, 0)
-		if _, d := a.Reserve("m", 1, 0); d.Code != ratelimit.DecisionSpendLimit || d.Stats.SpendDay != money.Dollar {
-			t.Errorf("%+v", d)
-		}
-	})
 }
 
 // endsWhenServed is a context that ends in the moment in which its waiter is served.

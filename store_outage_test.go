@@ -36,6 +36,17 @@ func back(fake *fakestore.Fake, all ...*ratelimit.RateLimiter) {
 	}
 }
 
+// recovers has the store work again, and limiters use it at once.
+func recovers(fake *fakestore.Fake, all ...*ratelimit.RateLimiter) {
+	synctest.Wait() // a write under way may still have the store fail
+	fake.Fail(nil)
+	for _, rl := range all {
+		for rl.Err() != nil {
+			rl.Persist()
+		}
+	}
+}
+
 // threeOf returns limiters of a store, all of which know each other.
 func threeOf(t *testing.T, fake *fakestore.Fake, cfg ratelimit.Config) (all []*ratelimit.RateLimiter) {
 	t.Helper()
