@@ -265,21 +265,6 @@ func TestEntriesStayDuringPersist(t *testing.T) {
 	})
 }
 
-// The original makes an entry when it only looks.
-func TestLookingMakesNoState(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
-	rl.CanSend("m", 1)
-	rl.Decide("m", 1)
-	rl.Stats("m")
-	if got := rl.State["m"]; got != nil {
-		t.Errorf("State has %+v", got)
-	}
-	rl.RecordUsage("m", 1, 1)
-	if got := rl.State["m"]; got == nil || got.DayCount != 1 {
-		t.Errorf("State has %+v after a charge", got)
-	}
-}
-
 func TestBackgroundPruneStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})

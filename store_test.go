@@ -63,10 +63,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := fakestore.New()
-				var all []*ratelimit.RateLimiter
-				for range 3 {
-					all = append(all, overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}))
-				}
+				all := threeOf(t, fake, quotaOfM(tt.quota))
 				var open []*ratelimit.Reservation // those that the program drops are released
 				for range tt.spent {
 					r, _ := all[0].Reserve("m", 10, 0)
@@ -196,11 +193,7 @@ func TestStoreSharesBurstWhileDown(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := fakestore.New()
-				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}
-				var all []*ratelimit.RateLimiter
-				for range 3 {
-					all = append(all, overStore(t, fake, cfg))
-				}
+				all := threeOf(t, fake, quotaOfM(tt.quota))
 				for range tt.spent {
 					if _, d := all[0].Reserve("m", 10, 0); !d.Allowed {
 						t.Errorf("with the store: %s", d.Reason)
