@@ -150,18 +150,6 @@ func TestAcquireWakesWhenRoomIsMade(t *testing.T) {
 	}
 }
 
-func TestAddProviderWakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 1}}})
-		rl.RecordUsage("gpt-4o", 1, 1)
-		time.AfterFunc(time.Second, func() { rl.AddProvider(ratelimit.ProviderOpenAI) })
-		started := time.Now()
-		if _, err := rl.Acquire(t.Context(), "gpt-4o", 1, 1); err != nil || time.Since(started) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(started))
-		}
-	})
-}
-
 func TestCancelledWaiterLeavesNoTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 100})
@@ -428,44 +416,6 @@ func TestAcquireAllRefusals(t *testing.T) {
 	})
 }
 
-func TestDo(t *testing.T) {
-	failed := errors.New("failed")
-	notSent := fmt.Errorf("dial: %w", ratelimit.ErrNotSent)
-	tests := []struct {
-		name string
-		used ratelimit.Usage
-		err  error
-		want string
-	}{
-		{"success", ratelimit.Usage{PromptTokens: 3, OutputTokens: 4}, nil, "1/3+4/1/7/0"},
-		{"success that says nothing", ratelimit.Usage{}, nil, "1/10+20/1/30/0"},
-		{"failure", ratelimit.Usage{}, failed, "1/10+20/1/30/0"},
-		{"failure after some of it", ratelimit.Usage{PromptTokens: 10, OutputTokens: 1}, failed, "1/10+1/1/11/0"},
-		{"not sent", ratelimit.Usage{}, notSent, "0/0+0/0/0/0"},
-		{"not sent, it says, but used", ratelimit.Usage{PromptTokens: 1}, notSent, "1/1+0/1/1/0"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 10, MaxInFlight: 1})
-			req := ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 20}
-			err := rl.Do(t.Context(), req, func(ctx context.Context) (ratelimit.Usage, error) {
-				if ctx.Done() != t.Context().Done() {
-					t.Error("another context")
-				}
-				if r := ratelimit.ReservationFrom(ctx); r.Model() != "m" || ratelimit.ReservationFrom(t.Context()) != nil {
-					t.Errorf("the reservation is %v", r)
-				}
-				wantUsed(t, rl, "m", "1/10+20/1/30/1")
-				return tt.used, tt.err
-			})
-			if err != tt.err {
-				t.Errorf("error %v", err)
-			}
-			wantUsed(t, rl, "m", tt.want)
-		})
-	}
-}
-
 // The call may tell when the provider got the request, and settle by itself. Of nested ones the
 // innermost reservation is meant.
 func TestReservationFrom(t *testing.T) {
@@ -510,18 +460,6 @@ func TestReservationFrom(t *testing.T) {
 		}
 		ratelimit.ReservationFrom(t.Context()).Arrived(time.Now())
 	})
-}
-
-func TestDoPanicSettlesTheEstimate(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
-	defer func() {
-		if p := recover(); p != "boom" {
-			t.Errorf("recovered %v", p)
-		}
-		wantUsed(t, rl, "m", "1/10+20/1/30/0")
-	}()
-	rl.Do(t.Context(), ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 20},
-		func(context.Context) (ratelimit.Usage, error) { panic("boom") })
 }
 
 func TestDoWithoutRoomDoesNotCall(t *testing.T) {
@@ -591,6 +529,40 @@ func TestCooldownComesFirst(t *testing.T) {
 		rl.Cooldown("m", time.Now().Add(10*time.Second))
 		if d := rl.Decide("m", 1); d.Code != ratelimit.DecisionCooldown || d.RetryAfter != time.Minute+1 {
 			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// 200 callers at once with two seconds of patience, who would use 60 times a 60th of the quota:
+// each call that the estimates leave room for gets in, and as the answers come, the others.
+func TestColdStartLetsCallsInAsEstimatesAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 20_000})
+		admitted := make(chan bool, 200)
+		began := time.Now()
+		for range cap(admitted) {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				r, err := rl.Acquire(ctx, "m", 80, 256)
+				if err == nil {
+					time.Sleep(400 * time.Millisecond)
+					r.Commit(80, 253)
+				}
+				admitted <- err == nil
+			}()
+		}
+		n := 0
+		for range cap(admitted) {
+			if <-admitted {
+				n++
+			}
+		}
+		if n != 60 {
+			t.Errorf("%d calls were admitted", n)
+		}
+		if took := time.Since(began); took > 2400*time.Millisecond {
+			t.Errorf("it took %v", took)
 		}
 	})
 }

@@ -17,27 +17,55 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// "Arrived(at) says when the provider counted the call at the latest …: the charge
-// moves there …, and is charged anew if it had left the window." The day that at
-// lies in has to count it, whether or not somebody looked at the model before.
-func TestArrivedInANewDayCountsToIt(t *testing.T) {
-	for _, zone := range []string{"", "UTC"} {
-		for _, ago := range []time.Duration{0, 1, time.Second, 2 * time.Minute} {
+// A call counts to the day in which it arrived, if that lasts, whether or not somebody looked at
+// the model before, and whatever else counts to the day.
+func TestArrivedCountsToItsDay(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		name     string
+		now, ago time.Duration // when it is told to have arrived, after the admission, and how long before
+		reset    bool          // what was counted is forgotten before
+		more     bool          // another call has used a token more than it had charged
+		requests int           // that count to the day
+		tokens   int
+	}{
+		{"now", 25 * time.Hour, 0, false, false, 1, 10},
+		{"a nanosecond ago", 25 * time.Hour, 1, false, false, 1, 10},
+		{"a second ago", 25 * time.Hour, time.Second, false, false, 1, 10},
+		{"before the minute", 25 * time.Hour, 2 * time.Minute, false, false, 1, 10},
+		{"in the day of the admission", day + time.Minute, time.Hour, false, false, 0, 0},
+		{"in the day of the admission, beside tokens", day + time.Minute, time.Hour, false, true, 0, 1},
+		{"in the day of the admission, after a Reset", day + time.Hour, 2*time.Hour - time.Minute, true, true, 0, 1},
+	} {
+		for _, zone := range []string{"", "UTC"} {
 			for _, looked := range []bool{false, true} {
-				t.Run("zone "+zone+" "+ago.String(), func(t *testing.T) {
+				if tt.reset && zone == "" {
+					continue // a day without a zone begins anew
+				}
+				t.Run(fmt.Sprintf("%s, zone %q, looked %t", tt.name, zone, looked), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 5, DayZone: zone})
-						r, _ := rl.Reserve("m", 10, 0)
-						time.Sleep(24 * time.Hour)
+						r, other := reserve(t, rl, "m", 10, 0), reserve(t, rl, "m", 1, 0)
+						if !tt.more {
+							other.Cancel()
+						}
+						time.Sleep(day)
 						if looked {
 							rl.Stats("m")
 						}
-						time.Sleep(time.Hour)
-						r.Arrived(time.Now().Add(-ago))
-						if s := rl.Stats("m"); s.RPD != 1 || s.TPD != 10 {
-							t.Errorf("looked %v: RPD %d, TPD %d, want 1, 10", looked, s.RPD, s.TPD)
+						time.Sleep(tt.now - day)
+						if tt.reset {
+							rl.Reset("m")
+						}
+						if tt.more {
+							other.Commit(2, 0)
+						}
+						r.Arrived(time.Now().Add(-tt.ago))
+						if s := rl.Stats("m"); s.RPD != tt.requests || s.TPD != tt.tokens {
+							t.Errorf("RPD %d, TPD %d of a day from %v, want %d, %d", s.RPD, s.TPD, s.DayStart, tt.requests, tt.tokens)
 						}
 					})
 				})
@@ -149,50 +177,6 @@ func TestCancelGivesTheDayBackAfterAnotherZone(t *testing.T) {
 				r.Cancel()
 				if s := rl.Stats("m"); s.RPD != 0 || s.TPD != 0 {
 					t.Errorf("RPD %d, TPD %d after Cancel, want 0; before it RPD %d of the day from %v", s.RPD, s.TPD, before.RPD, before.DayStart)
-				}
-			})
-		})
-	}
-}
-
-// A call that arrived in the day in which it was admitted belongs to that day,
-// which is over, whether or not the limiter has forgotten the model's state since.
-func TestArrivedInTheOldDayDoesNotCountToTheNewOne(t *testing.T) {
-	for _, zone := range []string{"", "UTC"} {
-		for _, looked := range []bool{false, true} {
-			t.Run(zone, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 5, DayZone: zone})
-					r, _ := rl.Reserve("m", 10, 0)
-					time.Sleep(24*time.Hour + time.Minute)
-					if looked {
-						rl.Stats("m")
-					}
-					r.Arrived(time.Now().Add(-time.Hour))
-					if s := rl.Stats("m"); s.RPD != 0 || s.TPD != 0 {
-						t.Errorf("zone %q, looked %v: RPD %d, TPD %d of a day from %v, want 0", zone, looked, s.RPD, s.TPD, s.DayStart)
-					}
-				})
-			})
-		}
-	}
-}
-
-// The same where the new day has tokens already: what a Commit charged that
-// exceeded its estimate. (Not so at f17957d; main at 07bde74 fails.)
-func TestArrivedInTheOldDayDoesNotCountBesideTokensOfTheNewOne(t *testing.T) {
-	for _, zone := range []string{"", "UTC"} {
-		t.Run(zone, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 5, DayZone: zone})
-				r, _ := rl.Reserve("m", 10, 0)
-				other, _ := rl.Reserve("m", 1, 0)
-				time.Sleep(24*time.Hour + time.Minute)
-				rl.Stats("m") // which forgets the state: nothing counts
-				other.Commit(2, 0)
-				r.Arrived(time.Now().Add(-time.Hour))
-				if s := rl.Stats("m"); s.RPD != 0 || s.TPD != 1 {
-					t.Errorf("zone %q: RPD %d, TPD %d, want 0, 1", zone, s.RPD, s.TPD)
 				}
 			})
 		})
@@ -332,7 +316,11 @@ func TestHammeredSlotsAreNeverOversubscribed(t *testing.T) {
 	}
 }
 
+// Events cost no allocation: neither without a handler, nor with one that counts, nor with two.
 func TestReserveAllocatesTheReservationOnly(t *testing.T) {
+	var told atomic.Int64
+	counting := handling(func(context.Context, *ratelimit.Event) { told.Add(1) })
+	valued := callNamed(context.Background(), "call")
 	tests := []struct {
 		name  string
 		quota ratelimit.ModelQuota
@@ -347,25 +335,39 @@ func TestReserveAllocatesTheReservationOnly(t *testing.T) {
 			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Cancel() }, 1},
 		{"Acquire that need not wait", ratelimit.ModelQuota{MaxRPM: 1 << 30},
 			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(context.Background(), "m", 9, 9); r.Commit(9, 9) }, 1},
+		{"Acquire with a value", ratelimit.ModelQuota{MaxRPM: 1 << 30},
+			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(valued, "m", 9, 9); r.Commit(9, 9) }, 1},
+		{"slots", ratelimit.ModelQuota{MaxInFlight: 9},
+			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Commit(9, 9) }, 1},
+		{"RecordUsage", ratelimit.ModelQuota{MaxRPM: 1 << 30}, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 1, 1) }, 0},
+		{"ReserveContext", ratelimit.ModelQuota{MaxTPM: 1 << 30, MaxInFlight: 10}, func(rl *ratelimit.RateLimiter) {
+			rs, _ := rl.ReserveContext(context.Background(), ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 5})
+			rs[0].Commit(10, 5)
+		}, 1},
 		{"denied by the tokens", ratelimit.ModelQuota{MaxTPM: 1, MaxITPM: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 0) }, 0},
 		{"denied by the calls", ratelimit.ModelQuota{MaxInFlight: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 0) }, 0},
 		{"never fits", ratelimit.ModelQuota{MaxOTPM: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 0, 2) }, 0},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			rl := newLimiter(t, tt.quota)
-			held, _ := rl.Reserve("m", 1, 0)
-			if tt.most > 0 {
-				held.Commit(1, 0)
-				for range 3000 { // so that the storage has grown
-					rl.RecordUsage("m", 1, 1)
+		for name, h := range map[string]ratelimit.EventHandler{"no handler": nil, "one": counting, "two": ratelimit.EventHandlers(counting, counting)} {
+			t.Run(tt.name+", "+name, func(t *testing.T) {
+				rl := openLimiter(t, ratelimit.Config{Quotas: quotas{"m": tt.quota}, Events: h})
+				held, _ := rl.Reserve("m", 1, 0)
+				if tt.most > 0 || tt.name == "RecordUsage" {
+					held.Commit(1, 0)
+					for range 3000 { // so that the storage has grown
+						rl.RecordUsage("m", 1, 1)
+					}
 				}
-			}
-			if got := testing.AllocsPerRun(500, func() { tt.call(rl) }); got > tt.most {
-				t.Errorf("%v allocations, want %v", got, tt.most)
-			}
-			held.Cancel()
-		})
+				if got := testing.AllocsPerRun(500, func() { tt.call(rl) }); got > tt.most {
+					t.Errorf("%v allocations, want %v", got, tt.most)
+				}
+				held.Cancel()
+			})
+		}
+	}
+	if told.Load() == 0 {
+		t.Error("nothing was told")
 	}
 }
 
@@ -466,4 +468,76 @@ func TestYAMLHasTheEstimateAndThenWhatWasUsed(t *testing.T) {
 		}
 		r.Commit(3, 4)
 	}
+}
+
+// However many goroutines spend at once, a budget is never exceeded by calls within their
+// estimates, and the audit adds up to what the stats say.
+func TestManySpendOneBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Prices: microPrices, HoldTTL: 10 * time.Minute,
+			Quotas:  map[string]ratelimit.ModelQuota{"a": {MaxSpendPerDay: 3000, DayZone: "UTC"}, "b": {}},
+			Pools:   map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 5000, DayZone: "UTC"}}},
+			Classes: map[string]ratelimit.Class{"x": {Weight: 2}, "y": {Ahead: true}},
+		})
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var kept []*ratelimit.Reservation
+		for i := range 24 {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(51, uint64(i)))
+				for range 40 {
+					req := ratelimit.Request{Model: []string{"a", "b"}[random.IntN(2)], PromptTokens: random.IntN(30), OutputTokens: random.IntN(30),
+						Class: []string{"", "x", "y"}[random.IntN(3)]}
+					rs, d := rl.ReserveAll(req)
+					if s := rl.PoolStats("all"); s.SpendDay > 5000 || rl.Stats("a").SpendDay > 3000 {
+						t.Errorf("spent is %v", s.SpendDay)
+					}
+					if !d.Allowed {
+						time.Sleep(time.Duration(random.Int64N(int64(time.Minute))))
+						continue
+					}
+					mu.Lock()
+					kept = append(kept, rs...)
+					mu.Unlock()
+					time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
+					switch used := random.IntN(req.PromptTokens + 1); random.IntN(5) {
+					case 0:
+						rs.Cancel()
+					case 1: // it expires
+					case 2:
+						rs[0].CommitUsage(used, 1, money.Usage{CachedInput: used})
+					default:
+						rs[0].Commit(used, random.IntN(req.OutputTokens+1))
+					}
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(10 * time.Minute)
+		audit := rl.Audit()
+		left := func(e ratelimit.AuditEntry) money.Amount {
+			return e.Settled.Money + e.Expired.Money + e.Open.Money + e.Recorded.Money
+		}
+		for name, got := range map[string]struct {
+			entry ratelimit.AuditEntry
+			spent money.Amount
+		}{
+			"a": {audit.Models["a"], rl.Stats("a").SpendDay}, "b": {audit.Models["b"], rl.Stats("b").SpendDay}, "pool": {audit.Pools["all"], rl.PoolStats("all").SpendDay},
+		} {
+			if e := got.entry; left(e) != got.spent || e.Reserved.Money != e.Estimated.Money+e.Released.Money+e.Expired.Money+e.Open.Money || e.Open.Calls != 0 {
+				t.Errorf("%s has spent %v, the audit is %+v", name, got.spent, e)
+			}
+		}
+		var models, classes ratelimit.AuditSum
+		for _, e := range audit.Models {
+			models.Calls, models.Money = models.Calls+e.Reserved.Calls, models.Money+e.Reserved.Money
+		}
+		for _, e := range audit.Classes {
+			classes.Calls, classes.Money = classes.Calls+e.Reserved.Calls, classes.Money+e.Reserved.Money
+		}
+		if pool := audit.Pools["all"].Reserved; models != classes || models.Calls != pool.Calls || models.Money != pool.Money || models.Calls != len(kept) {
+			t.Errorf("reserved by models %+v, by classes %+v, by the pool %+v, of %d calls", models, classes, pool, len(kept))
+		}
+	})
 }

@@ -209,7 +209,7 @@ func TestObserveUncounted(t *testing.T) {
 			rl, err := ratelimit.NewWithConfig(ratelimit.Config{
 				FilePath: t.TempDir() + "/s.yaml", Unknown: policy, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 1}},
 				OnError: func(err error) { reported = append(reported, err.Error()) },
-				Events: handlerFunc(func(ctx context.Context, e *ratelimit.Event) {
+				Events: handling(func(ctx context.Context, e *ratelimit.Event) {
 					if ctx.Value(hostKey{}) != "value" {
 						t.Error("another context")
 					}

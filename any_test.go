@@ -11,7 +11,6 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 func candidates(names ...string) (reqs []ratelimit.Request) {
@@ -152,7 +151,7 @@ func TestAcquireAnyThatCannotPass(t *testing.T) {
 
 // The error is that of the candidate that opens first.
 func TestAcquireAnyNamesTheCandidateThatOpensFirst(t *testing.T) {
-	aloneAndTogether(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 1}, "b": {MaxRPM: 1}, "c": {MaxRPM: 1}}},
+	onPairs(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 1}, "b": {MaxRPM: 1}, "c": {MaxRPM: 1}}},
 		func(t *testing.T, rl, _ *ratelimit.RateLimiter, late time.Duration) {
 			rl.RecordUsage("a", 1, 1)
 			rl.CooldownFor("b", 2*time.Second, ratelimit.CauseRateLimited)
@@ -226,33 +225,24 @@ func TestReserveAny(t *testing.T) {
 
 // In the line of a pool, a candidate does not hold up the others of its call.
 func TestAcquireAnyOfOnePoolTakesTheFirstWithRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { anyOfOnePool(t, newLimiterWith(t, onePool), anyPatiences...) })
-}
-
-func TestAcquireAnyOfOnePoolOverProcesses(t *testing.T) {
-	overBoth(t, func(t *testing.T, overFile bool) {
-		limiters, _ := openThree(t, overFile, onePool)
-		patiences := anyPatiences
-		if overFile {
+	onKinds(t, func(t *testing.T, p *place) {
+		patiences := []time.Duration{20 * time.Second, 0, 55 * time.Second}
+		if p.kind == inFile {
 			patiences = patiences[:times(3, 1, 3)] // three processes look at a file for minutes
 		}
-		anyOfOnePool(t, limiters[1], patiences...)
+		anyOfOnePool(t, p.three(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}},
+			Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+		})[1], p.late, patiences...)
 	})
 }
 
-var onePool = ratelimit.Config{
-	Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}},
-	Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
-}
-
-var anyPatiences = []time.Duration{20 * time.Second, 0, 55 * time.Second}
-
-func anyOfOnePool(t *testing.T, rl *ratelimit.RateLimiter, patiences ...time.Duration) {
+func anyOfOnePool(t *testing.T, rl *ratelimit.RateLimiter, most time.Duration, patiences ...time.Duration) {
 	for _, patience := range patiences {
 		for _, large := range []int{0, 1} { // which candidate asks for more than becomes free first
 			reqs := []ratelimit.Request{{Model: "a", PromptTokens: 16}, {Model: "b", PromptTokens: 16}}
 			reqs[large].PromptTokens = 88
-			want, wait := reqs[1-large].Model, 50*time.Second
+			want, wait := reqs[1-large].Model, 50*time.Second+1
 			if large == 0 {
 				wait = max(wait, patience)
 			}
@@ -264,7 +254,7 @@ func anyOfOnePool(t *testing.T, rl *ratelimit.RateLimiter, patiences ...time.Dur
 			if err != nil {
 				t.Fatal(err)
 			}
-			if late := time.Since(begin) - wait; late < 0 || late > sharedHandOver || r.Model() != want {
+			if late := time.Since(begin) - wait; late < 0 || late > most || r.Model() != want {
 				t.Errorf("patience %v, %v: %s after %v, want %s after %v", patience, reqs, r.Model(), wait+late, want, wait)
 			}
 			r.Cancel()
@@ -319,17 +309,20 @@ func TestAcquireAnyWithRoomIsNotQueued(t *testing.T) {
 		for _, v := range variants {
 			for _, call := range []string{"AcquireAny", "ReserveAny"} {
 				t.Run(fmt.Sprintf("%s, %s, %s", call, room.name, v.name), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
+					onKinds(t, func(t *testing.T, p *place) {
 						w := witnessOf(t)
 						cfg := room.cfg
 						cfg.Events = w
-						rl := newLimiterWith(t, cfg)
+						rl := p.open(t, cfg)
 						room.fill(rl)
+						queue := v.queue
 						if room.name == "it never fits the first" {
-							v.queue = 0
+							queue = 0
 						}
-						for range v.queue {
-							go rl.Acquire(t.Context(), "m", 1, 0)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						for range queue {
+							go rl.Acquire(ctx, "m", 1, 0)
 							synctest.Wait()
 						}
 						notRefused(t, rl, w, call, v.reqs)
@@ -344,6 +337,7 @@ func TestAcquireAnyWithRoomIsNotQueued(t *testing.T) {
 // told but its admission.
 func notRefused(t *testing.T, rl *ratelimit.RateLimiter, w *witness, call string, reqs []ratelimit.Request) {
 	t.Helper()
+	synctest.Wait()
 	w.lines()
 	var r *ratelimit.Reservation
 	var err error
@@ -355,7 +349,7 @@ func notRefused(t *testing.T, rl *ratelimit.RateLimiter, w *witness, call string
 	if err != nil || r.Model() != "n" {
 		t.Fatalf("got %q, %v", r.Model(), err)
 	}
-	w.wantLines(w.lines(), []string{"#1 admitted n 2+0"})
+	w.want("#1 admitted n 2+0")
 	for _, model := range []string{"m", "n"} {
 		if last := rl.Explain(model).LastRefusal; last != nil {
 			t.Errorf("%s has refused a call: %+v", model, last)
@@ -393,23 +387,5 @@ func TestAcquireAnyIsNotPatientWithAFullLine(t *testing.T) {
 			t.Fatalf("got %q, %v", r.Model(), err)
 		}
 		w.want("#1 admitted n 1+0")
-	})
-}
-
-func TestSharedAcquireAnyWithRoomIsNotQueued(t *testing.T) {
-	overFakes(t, len(anyRooms()), func(t *testing.T, i int, fake *fakestore.Fake) {
-		room := anyRooms()[i]
-		for _, call := range []string{"AcquireAny", "ReserveAny"} {
-			w := witnessOf(t)
-			cfg := room.cfg
-			cfg.Events = w
-			rl, _, err := ratelimit.NewOverFake(fake, cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			room.fill(rl)
-			notRefused(t, rl, w, call, []ratelimit.Request{{Model: "m", PromptTokens: 2}, {Model: "n", PromptTokens: 2}})
-			rl.Close()
-		}
 	})
 }

@@ -1,142 +1,21 @@
-// Classes: shares by weight, who goes ahead, turns of flows, reserves, and several processes.
+// Classes: those of a context, their bounds, reserves, and several processes. Which of the calls
+// that wait goes first is tested by the files fair_*_test.go.
 
 package ratelimit_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"path/filepath"
+	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
-	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
-
-// line is calls that wait, and the order in which they were served.
-type line struct {
-	*testing.T
-	rl    *ratelimit.RateLimiter
-	mu    sync.Mutex
-	order []string
-	kept  []*ratelimit.Reservation
-	wg    sync.WaitGroup
-}
-
-func newLine(t *testing.T, cfg ratelimit.Config) *line {
-	return &line{T: t, rl: newLimiterWith(t, cfg)}
-}
-
-// comes has a call wait, under a name.
-func (l *line) comes(name string, req ratelimit.Request) {
-	l.wg.Go(func() {
-		rs, err := l.rl.AcquireAll(l.Context(), req)
-		if err != nil {
-			l.Errorf("%s: %v", name, err)
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.order = append(l.order, name)
-		l.kept = append(l.kept, rs...)
-	})
-	synctest.Wait()
-}
-
-func (l *line) served() string {
-	synctest.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.order, " ")
-}
-
-func (l *line) expect(want string) {
-	l.Helper()
-	if got := l.served(); got != want {
-		l.Errorf("served %q, want %q", got, want)
-	}
-}
-
-// cancel gives everything back that was served last.
-func (l *line) cancelLast() {
-	l.mu.Lock()
-	r := l.kept[len(l.kept)-1]
-	l.kept = l.kept[:len(l.kept)-1]
-	l.mu.Unlock()
-	r.Cancel()
-}
-
-func TestClassesShareByWeight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLine(t, ratelimit.Config{
-			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
-			Classes: map[string]ratelimit.Class{"heavy": {Weight: 3}, "light": {}},
-		})
-		first, _ := l.rl.Reserve("m", 1, 1)
-		for range 6 {
-			l.comes("l", ratelimit.Request{Model: "m", Class: "light"})
-		}
-		for range 6 {
-			l.comes("h", ratelimit.Request{Model: "m", Class: "heavy"})
-		}
-		first.Cancel()
-		for range 12 {
-			synctest.Wait()
-			l.cancelLast()
-		}
-		l.wg.Wait()
-		l.expect("l h h h l h h h l l l l")
-	})
-}
-
-func TestClassAheadGoesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLine(t, ratelimit.Config{
-			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
-			Classes: map[string]ratelimit.Class{"person": {Ahead: true}},
-		})
-		first, _ := l.rl.Reserve("m", 1, 1)
-		for n := range 3 {
-			l.comes(fmt.Sprint("b", n), ratelimit.Request{Model: "m", Class: "unknown"})
-		}
-		for n := range 12 {
-			l.comes(fmt.Sprint("p", n), ratelimit.Request{Model: "m", Class: "person"})
-		}
-		first.Cancel()
-		for range 15 {
-			synctest.Wait()
-			l.cancelLast()
-		}
-		l.wg.Wait()
-		l.expect("p0 p1 p2 p3 p4 p5 p6 p7 p8 b0 p9 p10 p11 b1 b2")
-	})
-}
-
-func TestFlowsTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLine(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}})
-		first, _ := l.rl.Reserve("m", 1, 1)
-		for n := range 4 {
-			l.comes(fmt.Sprint("x", n), ratelimit.Request{Model: "m", Flow: "x"})
-		}
-		l.comes("y0", ratelimit.Request{Model: "m", Flow: "y"})
-		l.comes("z0", ratelimit.Request{Model: "m", Flow: "z"})
-		first.Cancel()
-		for range 6 {
-			synctest.Wait()
-			l.cancelLast()
-		}
-		l.wg.Wait()
-		l.expect("x0 y0 z0 x1 x2 x3")
-	})
-}
 
 // The class of the context counts where the request names none.
 func TestClassOfTheContext(t *testing.T) {
@@ -176,7 +55,7 @@ func TestClassOfTheContext(t *testing.T) {
 
 // What the class "" says holds for names of no class, too.
 func TestMaxQueueOfNamesOfNoClass(t *testing.T) {
-	aloneAndTogether(t, ratelimit.Config{
+	onPairs(t, ratelimit.Config{
 		Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
 		Classes: map[string]ratelimit.Class{"": {MaxQueue: 2}, "other": {}},
 	}, func(t *testing.T, rl, _ *ratelimit.RateLimiter, late time.Duration) {
@@ -350,63 +229,17 @@ func TestReserveIsExplained(t *testing.T) {
 	})
 }
 
-// openThree opens three limiters of a store: of a file, or of a log in memory.
-func openThree(t *testing.T, overFile bool, cfg ratelimit.Config) (limiters []*ratelimit.RateLimiter, reopen func(i int, cfg ratelimit.Config)) {
-	t.Helper()
-	fake, path := fakestore.New(), filepath.Join(t.TempDir(), "state.db")
-	fake.Contact = time.Hour // idle limiters seldom ask
-	open := func(cfg ratelimit.Config) *ratelimit.RateLimiter {
-		var rl *ratelimit.RateLimiter
-		var err error
-		if cfg.LeaseTTL = time.Hour; overFile {
-			cfg.Shared = true
-			rl, err = ratelimit.NewWithSQLiteConfig(path, cfg)
-		} else {
-			rl, _, err = ratelimit.NewOverFake(fake, cfg)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rl
-	}
-	for range 3 {
-		limiters = append(limiters, open(cfg))
-	}
-	t.Cleanup(func() {
-		for _, rl := range limiters {
-			limitertest.Close(t, rl)
-		}
-	})
-	return limiters, func(i int, cfg ratelimit.Config) {
-		limitertest.Close(t, limiters[i])
-		limiters[i] = open(cfg)
-	}
-}
-
-// overBoth runs a test in a bubble over a log in memory and over a file.
-func overBoth(t *testing.T, run func(t *testing.T, overFile bool)) {
-	t.Parallel()
-	t.Run("log", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { run(t, false) }) })
-	t.Run("file", func(t *testing.T) {
-		needSQLite(t)
-		synctest.Test(t, func(t *testing.T) { run(t, true) })
-	})
-}
-
 // Processes that share a store have one set of lines: classes have their shares of all that they do
 // together.
 func TestFairSharesOverProcesses(t *testing.T) {
-	overBoth(t, func(t *testing.T, overFile bool) {
-		if overFile && racetest.Factor > 1 {
-			t.Skip("the race detector sees the log alone, which takes a tenth of the time")
-		}
-		limiters, _ := openThree(t, overFile, ratelimit.Config{
+	onKinds(t, func(t *testing.T, p *place) {
+		limiters := p.three(t, ratelimit.Config{
 			Classes: map[string]ratelimit.Class{"a": {Weight: 3}, "b": {Weight: 1}},
 			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxTPM: 30_000, Burst: 5 * time.Second}},
 		})
 		a := fairLoad{class: "a", model: "m", callers: 30, smallest: 200, larger: 400, lasts: time.Second}
 		b := fairLoad{class: "b", model: "m", callers: 30, smallest: 400, larger: 800, lasts: time.Second}
-		tokens, _, _ := runLoadsOn(t, limiters, 1, 2*time.Minute, a, b)
+		tokens, _, _ := runLoads(t, limiters, 1, 2*time.Minute, a, b)
 		if got := share(tokens, "a"); got < 0.72 || got > 0.78 || tokens["a"]+tokens["b"] < 57_000 {
 			t.Errorf("weight 3 of 4 has %.4f of %v", got, tokens)
 		}
@@ -415,8 +248,8 @@ func TestFairSharesOverProcesses(t *testing.T) {
 
 // A class ahead goes before those that wait in other processes.
 func TestFairAheadOverProcesses(t *testing.T) {
-	overBoth(t, func(t *testing.T, overFile bool) {
-		limiters, _ := openThree(t, overFile, ratelimit.Config{
+	onKinds(t, func(t *testing.T, p *place) {
+		limiters := p.three(t, ratelimit.Config{
 			Classes: map[string]ratelimit.Class{"ahead": {Ahead: true}},
 			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 60, Burst: time.Second}},
 		})
@@ -424,29 +257,39 @@ func TestFairAheadOverProcesses(t *testing.T) {
 		for range 60 {
 			limiters[2].RecordUsage("m", 1, 0)
 		}
+		time.Sleep(p.late)
 		for range 20 {
 			halls[0].come(t.Context(), ratelimit.Request{Model: "m"})
 		}
-		time.Sleep(sharedHandOver)
+		time.Sleep(p.late)
 		ahead := halls[1].come(t.Context(), ratelimit.Request{Model: "m", Class: "ahead"})
+		time.Sleep(p.late)
 		if s := limiters[2].Stats("m"); s.Waiting != 21 {
 			t.Errorf("%d wait", s.Waiting)
 		}
 		time.Sleep(10 * time.Minute)
 		turns, first := halls[0].order(), halls[1].now(ahead)
-		if len(turns) != 20 || first.real == nil || !first.served.Before(turns[0].served.Add(sharedHandOver)) {
+		if len(turns) != 20 || first.real == nil || first.served.After(turns[0].served.Add(p.late)) {
 			t.Errorf("the call ahead is served at %v, %d others from %v", first.served, len(turns), turns)
 		}
+		runtime.KeepAlive(halls)
 	})
 }
 
 // The classes that one process says are those of all, also of one that comes later; the last word
 // counts.
 func TestFairClassesOfProcesses(t *testing.T) {
-	overBoth(t, func(t *testing.T, overFile bool) {
+	onKinds(t, func(t *testing.T, p *place) {
+		if p.kind == alone {
+			t.Skip("shares nothing")
+		}
 		first := map[string]ratelimit.Class{"a": {Weight: 3, ReservePercent: 10, MaxQueue: 7, Ahead: true}, "b": {}}
 		cfg := ratelimit.Config{Classes: first, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 60}}}
-		limiters, reopen := openThree(t, overFile, cfg)
+		limiters := p.three(t, cfg)
+		reopen := func(i int, cfg ratelimit.Config) {
+			limitertest.Close(t, limiters[i])
+			limiters[i] = p.open(t, cfg)
+		}
 		agree := func(want map[string]ratelimit.Class) {
 			t.Helper()
 			for i, rl := range limiters {

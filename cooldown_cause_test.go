@@ -14,25 +14,8 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// causeLimiter returns a limiter with a model m of one request a minute.
-func causeLimiter(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	if cfg.FilePath == "" {
-		cfg.FilePath = filepath.Join(t.TempDir(), "state")
-	}
-	if cfg.Backend == "sqlite" {
-		needSQLite(t)
-	}
-	if cfg.Quotas == nil {
-		cfg.Quotas = map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1, MaxTPM: 100}}
-	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl
-}
+// oneAMinute is a model m of one request a minute.
+var oneAMinute = quotas{"m": {MaxRPM: 1, MaxTPM: 100}}
 
 func TestDecisionTellsTheCause(t *testing.T) {
 	const cools = "the model is in a cooldown"
@@ -76,14 +59,9 @@ func TestDecisionTellsTheCause(t *testing.T) {
 			hour(rl, ratelimit.CauseDailyQuota)
 		}, ratelimit.DecisionCooldown, "daily_quota", cools + ": the provider said that the day's quota is used up", time.Hour},
 	} {
-		for _, shared := range []bool{false, true}[:len(backends)] {
-			synctest.Test(t, func(t *testing.T) {
-				cfg := ratelimit.Config{}
-				if shared {
-					cfg.Backend, cfg.Shared = "sqlite", true
-				}
-				rl := causeLimiter(t, cfg)
-				defer rl.Close()
+		t.Run(tt.name, func(t *testing.T) {
+			onKinds(t, func(t *testing.T, p *place) {
+				rl := p.open(t, ratelimit.Config{Quotas: oneAMinute})
 				tt.do(rl)
 				want := ratelimit.Decision{
 					Allowed: tt.code == ratelimit.DecisionAllowed, Code: tt.code, Reason: tt.reason, RetryAfter: tt.retry, Model: "m", Cause: tt.cause,
@@ -95,18 +73,18 @@ func TestDecisionTellsTheCause(t *testing.T) {
 						continue // which has no model
 					}
 					if got != want {
-						t.Errorf("%s, shared %v: %s: %+v\nwant %+v", tt.name, shared, name, got, want)
+						t.Errorf("%s: %+v\nwant %+v", name, got, want)
 					}
 				}
 			})
-		}
+		})
 	}
 }
 
 // A refusal by the deadline, and one behind others in line.
 func TestCauseOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := causeLimiter(t, ratelimit.Config{})
+		rl := openLimiter(t, ratelimit.Config{Quotas: oneAMinute})
 		rl.CooldownFor("m", time.Hour, ratelimit.CauseDailyQuota)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -139,7 +117,7 @@ func TestCauseOfRefusals(t *testing.T) {
 
 // A model that Config.Unknown denies has no cause, although it is in a cooldown.
 func TestCauseOfAnUnknownModel(t *testing.T) {
-	rl := causeLimiter(t, ratelimit.Config{Unknown: ratelimit.UnknownDeny})
+	rl := openLimiter(t, ratelimit.Config{Quotas: oneAMinute, Unknown: ratelimit.UnknownDeny})
 	rl.CooldownFor("other", time.Hour, ratelimit.CauseDailyQuota)
 	if d := rl.Decide("other", 1); d.Code != ratelimit.DecisionUnknownModel || d.Cause != "" {
 		t.Errorf("%+v", d)
@@ -150,12 +128,15 @@ func TestCauseOfAnUnknownModel(t *testing.T) {
 func TestCauseIsStored(t *testing.T) {
 	for _, backend := range []string{"yaml", "sqlite", "shared"} {
 		t.Run(backend, func(t *testing.T) {
-			cfg := ratelimit.Config{FilePath: filepath.Join(t.TempDir(), "state"), Backend: backend}
+			cfg := ratelimit.Config{FilePath: filepath.Join(t.TempDir(), "state"), Backend: backend, Quotas: oneAMinute}
+			if backend != "yaml" {
+				needSQLite(t)
+			}
 			if backend == "shared" {
 				cfg.Backend, cfg.Shared = "sqlite", true
 			}
-			one := causeLimiter(t, cfg)
-			other := causeLimiter(t, cfg)
+			one := openLimiter(t, cfg)
+			other := openLimiter(t, cfg)
 			causes := map[string]ratelimit.Cause{
 				"d": ratelimit.CauseDailyQuota, "r": ratelimit.CauseRateLimited, "o": ratelimit.CauseOverloaded,
 				"c": ratelimit.CauseCaller, "own": "no", "number": "0x1",
@@ -189,7 +170,7 @@ func TestCauseIsStored(t *testing.T) {
 			if err := errors.Join(one.Close(), other.Close()); err != nil {
 				t.Fatal(err)
 			}
-			again := causeLimiter(t, cfg)
+			again := openLimiter(t, cfg)
 			if err := again.Load(); err != nil {
 				t.Fatal(err)
 			}

@@ -5,15 +5,12 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
-	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // eventStage is a limiter with a witness.
@@ -24,55 +21,24 @@ type eventStage struct {
 	ctx context.Context // of the calls
 }
 
-// eventPlaces are where the limiters of these tests keep what they count.
-var eventPlaces = map[string]func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter{
-	"alone": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter { return newLimiterWith(t, cfg) },
-	"store": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
-		fake := fakestore.New()
-		fake.Contact = time.Hour // an idle limiter seldom asks
-		return overStore(t, fake, cfg)
-	},
-	"sqlite": func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
-		cfg.Backend, cfg.Shared = "sqlite", true
-		return newLimiterWith(t, cfg)
-	},
-}
-
-// onEventStages runs a test in a bubble for each of the places, with a limiter of three models: m
-// has 100 tokens a minute, slots one call in flight, and free no limit.
+// onEventStages runs a test in a bubble for each kind of limiter, with one of three models: m has
+// 100 tokens a minute, slots one call in flight, and free no limit.
 func onEventStages(t *testing.T, change func(*ratelimit.Config), run func(s *eventStage)) {
 	t.Helper()
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-				if racetest.Factor > 1 {
-					t.Skip("the race detector sees the store alone, which takes a tenth of the time")
-				}
-			}
-			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) {
-				w := witnessOf(t)
-				w.spoils = true
-				cfg := ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{
-					"m": {MaxTPM: 100}, "slots": {MaxInFlight: 1}, "free": {},
-				}}
-				if place == "alone" {
-					cfg.FilePath = filepath.Join(dir, "state.yaml")
-				} else if place == "sqlite" {
-					cfg.FilePath = filepath.Join(dir, "state.db")
-				}
-				if change != nil {
-					change(&cfg)
-				}
-				rl := open(t, cfg)
-				defer rl.Close()
-				synctest.Wait()
-				w.lines()
-				run(&eventStage{t, rl, w, callNamed(t.Context(), "call")})
-			})
-		})
-	}
+	onKinds(t, func(t *testing.T, p *place) {
+		w := witnessOf(t)
+		w.spoils = true
+		cfg := ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{
+			"m": {MaxTPM: 100}, "slots": {MaxInFlight: 1}, "free": {},
+		}}
+		if change != nil {
+			change(&cfg)
+		}
+		rl := p.open(t, cfg)
+		synctest.Wait()
+		w.lines()
+		run(&eventStage{t, rl, w, callNamed(t.Context(), "call")})
+	})
 }
 
 // lastsForDays skips a test over a file with -short: a limiter looks there once a second.

@@ -83,94 +83,70 @@ func TestEventHandlers(t *testing.T) {
 
 // A panic stops no call and no work in the background, whatever is told.
 func TestEventHandlerThatPanics(t *testing.T) {
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			path := filepath.Join(t.TempDir(), "state")
-			synctest.Test(t, func(t *testing.T) {
-				w := newWitness(t)
-				cfg := ratelimit.Config{HoldTTL: time.Minute, Quotas: hammerModels, Events: ratelimit.EventHandlers(
-					handling(func(context.Context, *ratelimit.Event) { panic("made up") }), w,
-				)}
-				if place != "store" {
-					cfg.FilePath = path
-				}
-				rl := open(t, cfg)
-				books := eventBooks{rl: rl, disturbs: true}
-				books.hammer(1, 4, times(20, 6, 20))
-				expires := reserve(t, rl, "m", 1, 1)
-				rl.CooldownFor("m", time.Second, ratelimit.CauseOverloaded)
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				w.wantOpen(0)
-				if got, want := w.count(ratelimit.EventAdmitted), int(books.admitted.Load())+1; got != want {
-					t.Errorf("%d were admitted, want %d", got, want)
-				}
-				if w.count(ratelimit.EventCooldownBegan) != 1 || w.count(ratelimit.EventCooldownEnded) != 1 || w.count(ratelimit.EventExpired) == 0 {
-					t.Errorf("told %v", w.counts())
-				}
-				w.closes(rl)
-				runtime.KeepAlive([]any{expires, books.kept}) // what is garbage in a bubble is settled by later calls
-			})
-		})
-	}
+	inBubbles(t, func(t *testing.T, p *place) {
+		w := newWitness(t)
+		rl := p.open(t, ratelimit.Config{HoldTTL: time.Minute, Quotas: hammerModels, Events: ratelimit.EventHandlers(
+			handling(func(context.Context, *ratelimit.Event) { panic("made up") }), w,
+		)})
+		books := eventBooks{rl: rl, disturbs: true}
+		books.hammer(1, 4, times(20, 6, 20))
+		expires := reserve(t, rl, "m", 1, 1)
+		rl.CooldownFor("m", time.Second, ratelimit.CauseOverloaded)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		w.wantOpen(0)
+		if got, want := w.count(ratelimit.EventAdmitted), int(books.admitted.Load())+1; got != want {
+			t.Errorf("%d were admitted, want %d", got, want)
+		}
+		if w.count(ratelimit.EventCooldownBegan) != 1 || w.count(ratelimit.EventCooldownEnded) != 1 || w.count(ratelimit.EventExpired) == 0 {
+			t.Errorf("told %v", w.counts())
+		}
+		w.closes(rl)
+		runtime.KeepAlive([]any{expires, books.kept}) // what is garbage in a bubble is settled by later calls
+	})
 }
 
 // A handler may call the limiter in each event: no lock is held, and the event stays as it is.
 func TestEventHandlerCallsTheLimiter(t *testing.T) {
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
+	inBubbles(t, func(t *testing.T, p *place) {
+		w := newWitness(t)
+		var rl atomic.Pointer[ratelimit.RateLimiter]
+		inner := callNamed(context.Background(), "inner")
+		w.within = func(ctx context.Context, e *ratelimit.Event) {
+			rl := rl.Load()
+			if rl == nil || e.Model == "inner" || ctx.Value(callKey{}) == "inner" || e.Kind == ratelimit.EventSaved {
+				return
 			}
-			path := filepath.Join(t.TempDir(), "state")
-			synctest.Test(t, func(t *testing.T) {
-				w := newWitness(t)
-				var rl atomic.Pointer[ratelimit.RateLimiter]
-				inner := callNamed(context.Background(), "inner")
-				w.within = func(ctx context.Context, e *ratelimit.Event) {
-					rl := rl.Load()
-					if rl == nil || e.Model == "inner" || ctx.Value(callKey{}) == "inner" || e.Kind == ratelimit.EventSaved {
-						return
-					}
-					rl.Stats(e.Model)
-					rl.Explain(e.Model)
-					rl.CanSend(e.Model, 1)
-					rl.DecideRequest(ratelimit.Request{Model: e.Model})
-					r, _ := rl.Reserve("inner", 1, 2)
-					r.Commit(3, 4)
-					if r, err := rl.Acquire(inner, "inner", 5, 6); err == nil {
-						r.Cancel()
-					}
-				}
-				cfg := ratelimit.Config{Events: w, HoldTTL: time.Minute, Quotas: hammerModels}
-				if place != "store" {
-					cfg.FilePath = path
-				}
-				opened := open(t, cfg)
-				rl.Store(opened)
-				books := eventBooks{rl: opened, disturbs: true}
-				books.hammer(3, 4, times(15, 5, 15))
-				expires := reserve(t, opened, "m", 1, 1)
-				opened.CooldownFor("free", time.Second, ratelimit.CauseOverloaded)
-				opened.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 7})
-				opened.Reserve("unknown", 1, 1)
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				w.wantOpen(0)
-				for kind, n := range w.counts() {
-					if n == 0 {
-						t.Errorf("no %s was told", kind)
-					}
-				}
-				w.closes(opened)
-				w.wantOpen(0)
-				runtime.KeepAlive([]any{expires, books.kept}) // as above
-			})
-		})
-	}
+			rl.Stats(e.Model)
+			rl.Explain(e.Model)
+			rl.CanSend(e.Model, 1)
+			rl.DecideRequest(ratelimit.Request{Model: e.Model})
+			r, _ := rl.Reserve("inner", 1, 2)
+			r.Commit(3, 4)
+			if r, err := rl.Acquire(inner, "inner", 5, 6); err == nil {
+				r.Cancel()
+			}
+		}
+		opened := p.open(t, ratelimit.Config{Events: w, HoldTTL: time.Minute, Quotas: hammerModels})
+		rl.Store(opened)
+		books := eventBooks{rl: opened, disturbs: true}
+		books.hammer(3, 4, times(15, 5, 15))
+		expires := reserve(t, opened, "m", 1, 1)
+		opened.CooldownFor("free", time.Second, ratelimit.CauseOverloaded)
+		opened.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 7})
+		opened.Reserve("unknown", 1, 1)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		w.wantOpen(0)
+		for kind, n := range w.counts() {
+			if n == 0 {
+				t.Errorf("no %s was told", kind)
+			}
+		}
+		w.closes(opened)
+		w.wantOpen(0)
+		runtime.KeepAlive([]any{expires, books.kept}) // as above
+	})
 }
 
 // Close in a handler returns, and nothing is told afterwards.
@@ -179,11 +155,11 @@ func TestEventHandlerThatCloses(t *testing.T) {
 		ratelimit.EventAdmitted, ratelimit.EventSettled, ratelimit.EventRefused, ratelimit.EventQueued, ratelimit.EventExpired,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			onHandlerPlaces(t, func(t *testing.T, open func(ratelimit.EventHandler) *ratelimit.RateLimiter) {
+			inBubbles(t, func(t *testing.T, p *place) {
 				var rl *ratelimit.RateLimiter
 				var closed, after atomic.Bool
 				began := time.Now()
-				rl = open(handling(func(ctx context.Context, e *ratelimit.Event) {
+				rl = p.open(t, ratelimit.Config{HoldTTL: time.Minute, Quotas: hammerModels, Events: handling(func(ctx context.Context, e *ratelimit.Event) {
 					if after.Load() && e.Kind != ratelimit.EventReleased {
 						t.Errorf("%s after Close had returned", e.Kind)
 					}
@@ -193,7 +169,7 @@ func TestEventHandlerThatCloses(t *testing.T) {
 						}
 						after.Store(true)
 					}
-				}))
+				})})
 				r, _ := rl.Reserve("m", 1, 1)
 				rl.Reserve("m", math.MaxInt, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -229,39 +205,16 @@ func reserveAny(rl *ratelimit.RateLimiter, model string, n int) (rs ratelimit.Re
 	return rs
 }
 
-// onHandlerPlaces runs a test in a bubble, over each of the places.
-func onHandlerPlaces(t *testing.T, run func(t *testing.T, open func(ratelimit.EventHandler) *ratelimit.RateLimiter)) {
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			path := filepath.Join(t.TempDir(), "state")
-			synctest.Test(t, func(t *testing.T) {
-				run(t, func(h ratelimit.EventHandler) *ratelimit.RateLimiter {
-					cfg := ratelimit.Config{Events: h, HoldTTL: time.Minute, Quotas: hammerModels}
-					if place != "store" {
-						cfg.FilePath = path
-					}
-					rl := open(t, cfg)
-					t.Cleanup(func() { rl.Close() })
-					return rl
-				})
-			})
-		})
-	}
-}
-
 // A handler that does not return from an event without a caller holds up no call, and Close waits
 // for it for a bounded time.
 func TestEventHandlerThatBlocks(t *testing.T) {
 	for _, blocks := range []ratelimit.EventKind{ratelimit.EventExpired, ratelimit.EventCooldownEnded, ratelimit.EventAdmitted} {
 		t.Run(string(blocks), func(t *testing.T) {
-			onHandlerPlaces(t, func(t *testing.T, open func(ratelimit.EventHandler) *ratelimit.RateLimiter) {
+			inBubbles(t, func(t *testing.T, p *place) {
 				blocked := make(chan bool)
 				var over, met atomic.Bool
 				entered := make(chan bool, 1)
-				rl := open(handling(func(ctx context.Context, e *ratelimit.Event) {
+				rl := p.open(t, ratelimit.Config{HoldTTL: time.Minute, Quotas: hammerModels, Events: handling(func(ctx context.Context, e *ratelimit.Event) {
 					if over.Load() {
 						t.Errorf("%s after Close had returned", e.Kind)
 					}
@@ -269,7 +222,7 @@ func TestEventHandlerThatBlocks(t *testing.T) {
 						entered <- true
 						<-blocked
 					}
-				}))
+				})})
 				through := make(chan bool, 1)
 				go func() {
 					reserve(t, rl, "free", 1, 1)
@@ -355,55 +308,6 @@ func TestEventsThatNobodyTakesAreLeftOut(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// Events cost no allocation: neither nil, nor a handler that counts.
-func TestEventsAllocateNothing(t *testing.T) {
-	var n atomic.Int64
-	counting := handling(func(context.Context, *ratelimit.Event) { n.Add(1) })
-	ctx := context.Background()
-	valued := callNamed(ctx, "call")
-	for _, way := range []struct {
-		name  string
-		quota ratelimit.ModelQuota
-		call  func(rl *ratelimit.RateLimiter)
-	}{
-		{"Reserve and Commit", ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Commit(5, 12) }},
-		{"Reserve and Cancel", ratelimit.ModelQuota{MaxRPM: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Cancel() }},
-		{"slots", ratelimit.ModelQuota{MaxInFlight: 9},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Reserve("m", 9, 9); r.Commit(9, 9) }},
-		{"Acquire", ratelimit.ModelQuota{MaxRPM: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(ctx, "m", 9, 9); r.Commit(9, 9) }},
-		{"Acquire with a value", ratelimit.ModelQuota{MaxRPM: 1 << 30},
-			func(rl *ratelimit.RateLimiter) { r, _ := rl.Acquire(valued, "m", 9, 9); r.Commit(9, 9) }},
-		{"refused", ratelimit.ModelQuota{MaxTPM: 1}, func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 1) }},
-		{"RecordUsage", ratelimit.ModelQuota{MaxRPM: 1 << 30}, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 1, 1) }},
-	} {
-		t.Run(way.name, func(t *testing.T) {
-			measure := func(h ratelimit.EventHandler) float64 {
-				rl := newLimiterWith(t, ratelimit.Config{Quotas: quotas{"m": way.quota}, Events: h})
-				defer rl.Close()
-				for range 3000 { // so that the storage has grown
-					rl.RecordUsage("m", 1, 1)
-				}
-				way.call(rl)
-				return testing.AllocsPerRun(500, func() { way.call(rl) })
-			}
-			without := measure(nil)
-			for name, h := range map[string]ratelimit.EventHandler{
-				"one": counting, "two": ratelimit.EventHandlers(counting, counting),
-			} {
-				if with := measure(h); with > without {
-					t.Errorf("%v allocations with %s, %v without", with, name, without)
-				}
-			}
-		})
-	}
-	if n.Load() == 0 {
-		t.Error("nothing was told")
-	}
 }
 
 // The error of a refusal is the one that the method returned.

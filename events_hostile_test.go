@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,33 +17,16 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-type handlerFunc func(ctx context.Context, e *ratelimit.Event)
-
-func (f handlerFunc) HandleEvent(ctx context.Context, e *ratelimit.Event) { f(ctx, e) }
-
 type hostKey struct{}
 
-func hostLimiter(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	if cfg.FilePath == "" {
-		cfg.FilePath = filepath.Join(t.TempDir(), "state.yaml")
-	}
-	if cfg.Quotas == nil {
-		cfg.Quotas = map[string]ratelimit.ModelQuota{"m": {}}
-	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl
-}
+// oneModel is a quota that limits nothing.
+var oneModel = quotas{"m": {}}
 
 // A cooldown until a time that is no int64 of nanoseconds is waited for like any other: if the
 // timer fired at once and again, no time would pass in the bubble.
 func TestEventsOfACooldownForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := hostLimiter(t, ratelimit.Config{Events: handlerFunc(func(context.Context, *ratelimit.Event) {})})
+		rl := openLimiter(t, ratelimit.Config{Quotas: oneModel, Events: handling(func(context.Context, *ratelimit.Event) {})})
 		rl.Cooldown("m", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
 		time.Sleep(time.Hour)
 	})
@@ -54,7 +36,7 @@ func TestEventsOfACooldownForEver(t *testing.T) {
 // for models without a limit of calls in flight.
 func TestEventsOfDroppedReservations(t *testing.T) {
 	var expired, freed atomic.Int64
-	rl := hostLimiter(t, ratelimit.Config{Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) {
+	rl := openLimiter(t, ratelimit.Config{Quotas: oneModel, Events: handling(func(_ context.Context, e *ratelimit.Event) {
 		if e.Kind == ratelimit.EventExpired {
 			expired.Add(1)
 		}
@@ -83,9 +65,9 @@ func TestEventsOfDroppedReservations(t *testing.T) {
 // What is asked of a model by an alias and by its own name is one estimate.
 func TestEventsAddUpAliases(t *testing.T) {
 	var got []string
-	rl := hostLimiter(t, ratelimit.Config{
+	rl := openLimiter(t, ratelimit.Config{
 		Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 20}}, Aliases: map[string]string{"a": "m"},
-		Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) {
+		Events: handling(func(_ context.Context, e *ratelimit.Event) {
 			got = append(got, fmt.Sprint(e.Kind, " ", e.Model, " ", e.Estimated.PromptTokens))
 		}),
 	})
@@ -101,7 +83,7 @@ func TestEventsOfASecondClose(t *testing.T) {
 	var late atomic.Int64
 	begun := make(chan struct{})
 	var once sync.Once
-	rl := hostLimiter(t, ratelimit.Config{Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) {
+	rl := openLimiter(t, ratelimit.Config{Quotas: oneModel, Events: handling(func(_ context.Context, e *ratelimit.Event) {
 		if closed.Load() {
 			late.Add(1)
 		}
@@ -128,7 +110,7 @@ func TestEventsOfASecondClose(t *testing.T) {
 func TestEventsOfCloseWithASlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int64
-		rl := hostLimiter(t, ratelimit.Config{Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) {
+		rl := openLimiter(t, ratelimit.Config{Quotas: oneModel, Events: handling(func(_ context.Context, e *ratelimit.Event) {
 			switch e.Kind {
 			case ratelimit.EventAdmitted:
 				open.Add(1)
@@ -156,9 +138,9 @@ func TestEventsOfARenamedCooldown(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		began := time.Now()
-		rl := hostLimiter(t, ratelimit.Config{
+		rl := openLimiter(t, ratelimit.Config{
 			MatchVersions: true, Quotas: map[string]ratelimit.ModelQuota{"other": {}},
-			Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) {
+			Events: handling(func(_ context.Context, e *ratelimit.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				if strings.HasPrefix(string(e.Kind), "cooldown") {
@@ -187,9 +169,9 @@ func TestEventsOfARenamedCooldown(t *testing.T) {
 // Events and Explain name the same provider, also after AddProvider.
 func TestEventsFollowTheProvider(t *testing.T) {
 	var got ratelimit.Provider
-	rl := hostLimiter(t, ratelimit.Config{
+	rl := openLimiter(t, ratelimit.Config{
 		Quotas: map[string]ratelimit.ModelQuota{"my-deployment": {}},
-		Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) { got = e.Provider }),
+		Events: handling(func(_ context.Context, e *ratelimit.Event) { got = e.Provider }),
 	})
 	r, _ := rl.Reserve("my-deployment", 1, 1)
 	r.Commit(1, 1)
@@ -206,7 +188,7 @@ func TestEventsOfAHandlerThatEndsTheGoroutine(t *testing.T) {
 	var mu sync.Mutex
 	open := 0
 	var once sync.Once
-	rl := hostLimiter(t, ratelimit.Config{Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) {
+	rl := openLimiter(t, ratelimit.Config{Quotas: oneModel, Events: handling(func(_ context.Context, e *ratelimit.Event) {
 		mu.Lock()
 		switch e.Kind {
 		case ratelimit.EventAdmitted:
@@ -235,10 +217,10 @@ func TestEventsOfAHandlerThatEndsTheGoroutine(t *testing.T) {
 // Nor does it keep the reservation from being watched.
 func TestEventsOfAHandlerThatEndsTheGoroutineLeakNoSlot(t *testing.T) {
 	var once sync.Once
-	rl := hostLimiter(t, ratelimit.Config{
+	rl := openLimiter(t, ratelimit.Config{
 		Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
 		HoldTTL: 50 * time.Millisecond,
-		Events:  handlerFunc(func(_ context.Context, e *ratelimit.Event) { once.Do(runtime.Goexit) }),
+		Events:  handling(func(_ context.Context, e *ratelimit.Event) { once.Do(runtime.Goexit) }),
 	})
 	done := make(chan struct{})
 	go func() {
@@ -258,8 +240,8 @@ func TestEventsOfAHandlerThatEndsTheGoroutineLeakNoSlot(t *testing.T) {
 // The oldest open call of a model is known, however many older ones others have.
 func TestOldestOpenBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := hostLimiter(t, ratelimit.Config{
-			Quotas: map[string]ratelimit.ModelQuota{"leaky": {}, "m": {}}, Events: handlerFunc(func(context.Context, *ratelimit.Event) {}),
+		rl := openLimiter(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"leaky": {}, "m": {}}, Events: handling(func(context.Context, *ratelimit.Event) {}),
 		})
 		for range 10_000 {
 			rl.Reserve("leaky", 1, 1)
@@ -276,9 +258,9 @@ func TestOldestOpenBehindOthers(t *testing.T) {
 func TestEventsOfWaitsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := make(map[string]int)
-		rl := hostLimiter(t, ratelimit.Config{
+		rl := openLimiter(t, ratelimit.Config{
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}},
-			Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) { got[string(e.Kind)+" "+e.Operation]++ }),
+			Events: handling(func(_ context.Context, e *ratelimit.Event) { got[string(e.Kind)+" "+e.Operation]++ }),
 		})
 		for range 2 {
 			if r, err := rl.Acquire(t.Context(), "m", 1, 1); err == nil {

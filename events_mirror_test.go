@@ -4,11 +4,10 @@ package ratelimit_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +24,7 @@ type mirror struct {
 	quotas map[string]ratelimit.ModelQuota
 	cooled map[string]time.Time
 	by     map[string]int
+	again  bool // a cooldown that the log has lost is told again
 }
 
 func newMirror(t *testing.T, quotas map[string]ratelimit.ModelQuota) *mirror {
@@ -49,7 +49,7 @@ func (m *mirror) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 		}
 		m.quotas[e.Model] = *e.Quota
 	case ratelimit.EventCooldownBegan:
-		if !e.Until.After(m.cooled[e.Model]) {
+		if !e.Until.After(m.cooled[e.Model]) && !m.again {
 			m.t.Errorf("%s: a cooldown until %v is told, after one until %v", e.Model, e.Until, m.cooled[e.Model])
 		}
 		m.cooled[e.Model] = e.Until
@@ -125,42 +125,33 @@ func changeQuotas(random *rand.Rand, rl *ratelimit.RateLimiter, loads bool) {
 }
 
 func TestEventsMirrorQuotas(t *testing.T) {
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			by := make(map[string]int)
-			for seed := range manySeeds(t, 4) {
-				path := filepath.Join(t.TempDir(), "state")
-				synctest.Test(t, func(t *testing.T) {
-					random := rand.New(rand.NewPCG(seed, 3))
-					own := quotas{"m": {MaxRPM: 5}, "n": {MaxTPM: 70}}
-					m := newMirror(t, own)
-					cfg := ratelimit.Config{Events: m, Quotas: own, LearnQuotas: true}
-					if place != "store" {
-						cfg.FilePath = path
+	eachKind(t, func(t *testing.T, p *place) {
+		by := make(map[string]int)
+		for seed := range manySeeds(t, 4) {
+			path := filepath.Join(t.TempDir(), "state")
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 3))
+				own := quotas{"m": {MaxRPM: 5}, "n": {MaxTPM: 70}}
+				m := newMirror(t, own)
+				one := &place{kind: p.kind, path: path}
+				rl := one.open(t, ratelimit.Config{Events: m, Quotas: own, LearnQuotas: true})
+				for step := range times(60, 20, 60) {
+					changeQuotas(random, rl, true)
+					if !m.want(step, rl) {
+						t.Fatalf("seed %d", seed)
 					}
-					rl := open(t, cfg)
-					defer rl.Close()
-					for step := range times(60, 20, 60) {
-						changeQuotas(random, rl, true)
-						if !m.want(step, rl) {
-							t.Fatalf("seed %d", seed)
-						}
-					}
-					for say, n := range m.by {
-						by[say] += n
-					}
-				})
-			}
-			for _, say := range []string{"program", "account", "header", "refusal"} {
-				if by[say] == 0 {
-					t.Errorf("nothing was changed by the %s: %v", say, by)
 				}
+				for say, n := range m.by {
+					by[say] += n
+				}
+			})
+		}
+		for _, say := range []string{"program", "account", "header", "refusal"} {
+			if by[say] == 0 {
+				t.Errorf("nothing was changed by the %s: %v", say, by)
 			}
-		})
-	}
+		}
+	})
 }
 
 // Of two limiters on a store, each follows what the other sets.
@@ -190,86 +181,95 @@ func TestEventsMirrorQuotasOfOthers(t *testing.T) {
 }
 
 func TestEventsMirrorCooldowns(t *testing.T) {
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			for seed := range manySeeds(t, 4) {
-				path := filepath.Join(t.TempDir(), "state")
-				synctest.Test(t, func(t *testing.T) {
-					random := rand.New(rand.NewPCG(seed, 5))
-					m := newMirror(t, nil)
-					cfg := ratelimit.Config{Events: m, Quotas: quotas{"m": {MaxRPM: 5}, "n": {}}}
-					if place != "store" {
-						cfg.FilePath = path
+	eachKind(t, func(t *testing.T, p *place) {
+		for seed := range manySeeds(t, 4) {
+			path := filepath.Join(t.TempDir(), "state")
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 5))
+				m := newMirror(t, nil)
+				one := &place{kind: p.kind, path: path}
+				rl := one.open(t, ratelimit.Config{Events: m, Quotas: quotas{"m": {MaxRPM: 5}, "n": {}}})
+				for step := range times(100, 30, 100) {
+					model := []string{"m", "n", "o"}[random.IntN(3)]
+					switch random.IntN(8) {
+					case 0, 1, 2:
+						rl.CooldownFor(model, time.Duration(random.IntN(20)-2)*time.Second, ratelimit.CauseOverloaded)
+					case 3:
+						rl.Cooldown(model, time.Now().Add(time.Duration(random.IntN(40))*time.Second))
+					case 4:
+						rl.Reset([]string{model, ""}[random.IntN(2)])
+					case 5:
+						rl.Reserve(model, 1, 1)
+					default:
+						time.Sleep(time.Duration(random.IntN(10_000))*time.Millisecond + time.Microsecond)
 					}
-					rl := open(t, cfg)
-					defer rl.Close()
-					for step := range times(100, 30, 100) {
-						model := []string{"m", "n", "o"}[random.IntN(3)]
-						switch random.IntN(8) {
-						case 0, 1, 2:
-							rl.CooldownFor(model, time.Duration(random.IntN(20)-2)*time.Second, ratelimit.CauseOverloaded)
-						case 3:
-							rl.Cooldown(model, time.Now().Add(time.Duration(random.IntN(40))*time.Second))
-						case 4:
-							rl.Reset([]string{model, ""}[random.IntN(2)])
-						case 5:
-							rl.Reserve(model, 1, 1)
-						default:
-							time.Sleep(time.Duration(random.IntN(10_000))*time.Millisecond + time.Microsecond)
-						}
-						if m.wantCooled(step, rl); t.Failed() {
-							t.Fatalf("seed %d", seed)
-						}
+					if m.wantCooled(step, rl); t.Failed() {
+						t.Fatalf("seed %d", seed)
 					}
-				})
-			}
-		})
-	}
+				}
+			})
+		}
+	})
 }
 
-// An expiry that comes at once is told after the admission, on whichever goroutine.
-func TestEventsOfAHoldTTLOfNothing(t *testing.T) {
-	for _, place := range slices.Sorted(maps.Keys(eventPlaces)) {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			w := newWitness(t)
-			cfg := ratelimit.Config{Events: w, Quotas: hammerModels, HoldTTL: 1}
-			if place != "store" {
-				cfg.FilePath = filepath.Join(t.TempDir(), "state")
-			}
-			rl := eventPlaces[place](t, cfg)
-			var all sync.WaitGroup
-			var mu sync.Mutex
-			var held []*ratelimit.Reservation
-			for g := range 4 {
-				all.Go(func() {
-					for i := range times(100, 30, 1000) {
-						r, _ := rl.Reserve("m", 1, 1)
-						mu.Lock()
-						held = append(held, r)
-						mu.Unlock()
-						if i%2 == 0 {
-							r.Commit(2, 2)
-						}
-						acquired, err := rl.Acquire(callNamed(t.Context(), fmt.Sprint(g, i)), "free", 1, 1)
-						if err != nil {
-							t.Error(err)
-						}
-						acquired.Cancel()
+// Whatever the log does (it is replaced, forked, down while others change it), the told quotas are
+// those in force once all is quiet.
+func TestEventsMirrorReplacedLogs(t *testing.T) {
+	for name, harm := range map[string]func(f *fakestore.Fake, rls []*ratelimit.RateLimiter){
+		"down while another sets": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
+			f.Fail(errors.New("made up"))
+			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
+			rls[1].SetQuota("n", ratelimit.ModelQuota{MaxRPM: 4})
+			time.Sleep(10 * time.Second)
+			f.Fail(nil)
+		},
+		"emptied": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
+			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
+			f.Empty()
+		},
+		"without its end": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
+			rls[0].SetQuota("m", ratelimit.ModelQuota{MaxRPM: 3})
+			f.LoseEnd(1)
+		},
+		"account while down": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
+			f.Fail(errors.New("made up"))
+			rls[0].SetAccountQuotas(map[string]ratelimit.ModelQuota{"k": {MaxRPM: 3}, "m": {MaxTPM: 9}})
+			time.Sleep(10 * time.Second)
+			f.Fail(nil)
+		},
+		"removed while down": func(f *fakestore.Fake, rls []*ratelimit.RateLimiter) {
+			f.Fail(errors.New("made up"))
+			rls[0].RemoveQuota("m")
+			time.Sleep(10 * time.Second)
+			f.Fail(nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := fakestore.New()
+				own := quotas{"m": {MaxRPM: 100}, "n": {MaxRPM: 100}}
+				var rls []*ratelimit.RateLimiter
+				var ms []*mirror
+				for range 2 {
+					m := newMirror(t, own)
+					m.again = true
+					rls, ms = append(rls, overStore(t, fake, ratelimit.Config{Events: m, Quotas: own})), append(ms, m)
+				}
+				rls[0].CooldownFor("m", 10*time.Minute, "x")
+				harm(fake, rls)
+				for i := range 10 {
+					time.Sleep(10 * time.Second)
+					for _, rl := range rls {
+						rl.Persist()
+						rl.RecordUsage("m", 1, i)
+						rl.Reset("nobody")
 					}
-				})
-			}
-			all.Wait()
-			for began := time.Now(); w.open() > 0 && time.Since(began) < 10*time.Second; {
-				time.Sleep(time.Millisecond) // until all have expired
-			}
-			w.wantOpen(0)
-			w.closes(rl)
+				}
+				for i, rl := range rls {
+					ms[i].want(i, rl)
+				}
+				ms[0].wantCooled(0, rls[0])
+			})
 		})
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
@@ -254,108 +253,74 @@ func (b *eventBooks) wantCharged(t *testing.T, w *witness) {
 // Everything, in a bubble: the counts are exact, and what stays charged is what Stats counts.
 func TestEventsAreCountedExactly(t *testing.T) {
 	t.Parallel()
-	for place, open := range eventPlaces {
-		for _, disturbs := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, disturbed %t", place, disturbs), func(t *testing.T) {
-				if place == "sqlite" {
-					needSQLite(t)
-				}
-				path := filepath.Join(t.TempDir(), "state")
-				synctest.Test(t, func(t *testing.T) {
-					w := witnessOf(t)
-					cfg := ratelimit.Config{Events: w, Quotas: hammerModels}
-					if place != "store" {
-						cfg.FilePath = path
-					}
-					rl := open(t, cfg)
-					defer rl.Close()
-					books := eventBooks{rl: rl, disturbs: disturbs}
-					for round := range uint64(2) {
-						books.hammer(round, 8, times(40, 15, 300))
-						synctest.Wait()
-						books.want(t, w)
-						if !disturbs {
-							books.wantCharged(t, w)
-						}
-					}
-					if w.count(ratelimit.EventQueued) == 0 {
-						t.Error("nobody had to wait")
-					}
-					w.closes(rl)
-					w.wantOpen(0)
-					for _, r := range books.kept {
-						r.Commit(1, 1)
-					}
-				})
-			})
-		}
-	}
-}
-
-// Two limiters of one store, each told of its own calls alone.
-func TestEventsAreTheOwn(t *testing.T) {
-	t.Parallel()
-	for _, place := range []string{"store", "sqlite"} {
-		t.Run(place, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "state")
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			synctest.Test(t, func(t *testing.T) {
-				fake := fakestore.New()
-				var ws [2]*witness
-				var books [2]eventBooks
-				for i := range ws {
-					ws[i] = newWitness(t)
-					cfg := ratelimit.Config{Events: ws[i], Quotas: hammerModels}
-					if place == "store" {
-						books[i].rl = overStore(t, fake, cfg)
-					} else {
-						cfg.FilePath = path
-						books[i].rl = eventPlaces[place](t, cfg)
+	for _, disturbs := range []bool{false, true} {
+		t.Run(fmt.Sprintf("disturbed %t", disturbs), func(t *testing.T) {
+			inBubbles(t, func(t *testing.T, p *place) {
+				w := witnessOf(t)
+				rl := p.open(t, ratelimit.Config{Events: w, Quotas: hammerModels})
+				books := eventBooks{rl: rl, disturbs: disturbs}
+				for round := range uint64(2) {
+					books.hammer(round, 8, times(40, 15, 300))
+					synctest.Wait()
+					books.want(t, w)
+					if !disturbs {
+						books.wantCharged(t, w)
 					}
 				}
-				var both sync.WaitGroup
-				for i := range books {
-					both.Go(func() { books[i].hammer(uint64(i), 4, times(80, 20, 1000)) })
+				if w.count(ratelimit.EventQueued) == 0 {
+					t.Error("nobody had to wait")
 				}
-				both.Wait()
-				synctest.Wait()
-				for i := range books {
-					books[i].want(t, ws[i])
-				}
-				ws[0].closes(books[0].rl)
-				ws[0].wantOpen(0)
-				books[1].want(t, ws[1])
-				books[1].hammer(9, 4, 20)
-				for _, r := range books[0].kept {
+				w.closes(rl)
+				w.wantOpen(0)
+				for _, r := range books.kept {
 					r.Commit(1, 1)
 				}
-				synctest.Wait()
-				books[1].want(t, ws[1])
-				ws[1].closes(books[1].rl)
-				ws[1].wantOpen(0)
 			})
 		})
 	}
 }
 
+// Two limiters that share what they count, or do not, each told of its own calls alone.
+func TestEventsAreTheOwn(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, func(t *testing.T, p *place) {
+		var ws [2]*witness
+		var books [2]eventBooks
+		for i := range ws {
+			ws[i] = newWitness(t)
+			books[i].rl = p.open(t, ratelimit.Config{Events: ws[i], Quotas: hammerModels})
+		}
+		var both sync.WaitGroup
+		for i := range books {
+			both.Go(func() { books[i].hammer(uint64(i), 4, times(80, 20, 1000)) })
+		}
+		both.Wait()
+		synctest.Wait()
+		for i := range books {
+			books[i].want(t, ws[i])
+		}
+		ws[0].closes(books[0].rl)
+		ws[0].wantOpen(0)
+		books[1].want(t, ws[1])
+		books[1].hammer(9, 4, 20)
+		for _, r := range books[0].kept {
+			r.Commit(1, 1)
+		}
+		synctest.Wait()
+		books[1].want(t, ws[1])
+		ws[1].closes(books[1].rl)
+		ws[1].wantOpen(0)
+	})
+}
+
 // Reservations that the program drops expire when they are collected, and those that it holds for
 // too long when it is time, exactly one of that and the Commit that comes then.
 func TestEventsOfGarbage(t *testing.T) {
-	for place, open := range eventPlaces {
-		for _, ttl := range []time.Duration{0, time.Hour} {
-			t.Run(fmt.Sprint(place, ttl), func(t *testing.T) {
-				if place == "sqlite" {
-					needSQLite(t)
-				}
+	for _, ttl := range []time.Duration{0, time.Hour} {
+		t.Run(fmt.Sprint(ttl), func(t *testing.T) {
+			eachKind(t, func(t *testing.T, p *place) {
 				w := newWitness(t)
-				cfg := ratelimit.Config{Events: w, HoldTTL: ttl, Quotas: hammerModels}
-				if place != "store" {
-					cfg.FilePath = filepath.Join(t.TempDir(), "state")
-				}
-				rl := open(t, cfg)
-				defer rl.Close()
+				rl := p.open(t, ratelimit.Config{Events: w, HoldTTL: ttl, Quotas: hammerModels})
 				books := eventBooks{rl: rl, drops: true}
 				for round := range uint64(2) {
 					var stop atomic.Bool
@@ -368,9 +333,7 @@ func TestEventsOfGarbage(t *testing.T) {
 					})
 					books.drop()
 					books.hammer(round, 4, times(30, 20, 500))
-					for began := time.Now(); w.open() > len(books.kept) && time.Since(began) < 10*time.Second; {
-						time.Sleep(time.Millisecond) // until all is collected
-					}
+					w.waitOpen(len(books.kept))
 					stop.Store(true)
 					collector.Wait()
 					books.want(t, w)
@@ -379,7 +342,7 @@ func TestEventsOfGarbage(t *testing.T) {
 				w.wantOpen(0)
 				runtime.KeepAlive(books.kept)
 			})
-		}
+		})
 	}
 }
 
@@ -409,87 +372,99 @@ func TestEventsOfGarbageInABubble(t *testing.T) {
 
 // HoldTTL that ends while the program settles: exactly one end, whichever.
 func TestEventsOfHoldTTLInARace(t *testing.T) {
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			path := filepath.Join(t.TempDir(), "state")
-			synctest.Test(t, func(t *testing.T) {
-				w := witnessOf(t)
-				cfg := ratelimit.Config{Events: w, HoldTTL: 5 * time.Millisecond, Quotas: hammerModels}
-				if place != "store" {
-					cfg.FilePath = path
+	inBubbles(t, func(t *testing.T, p *place) {
+		w := witnessOf(t)
+		rl := p.open(t, ratelimit.Config{Events: w, HoldTTL: 5 * time.Millisecond, Quotas: hammerModels})
+		var all sync.WaitGroup
+		calls := 300 / min(racetest.Factor, 5)
+		var held []*ratelimit.Reservation // what is garbage in a bubble is settled by later calls
+		for i := range calls {
+			r := reserve(t, rl, "m", 10, 5)
+			held = append(held, r)
+			all.Go(func() {
+				time.Sleep(5 * time.Millisecond)
+				if i%3 == 0 {
+					r.Cancel()
+				} else if i%3 == 1 {
+					r.Commit(20, 20)
 				}
-				rl := open(t, cfg)
-				defer rl.Close()
-				var all sync.WaitGroup
-				calls := 300 / min(racetest.Factor, 5)
-				var held []*ratelimit.Reservation // what is garbage in a bubble is settled by later calls
-				for i := range calls {
-					r := reserve(t, rl, "m", 10, 5)
-					held = append(held, r)
-					all.Go(func() {
-						time.Sleep(5 * time.Millisecond)
-						if i%3 == 0 {
-							r.Cancel()
-						} else if i%3 == 1 {
-							r.Commit(20, 20)
-						}
-					})
-					if i%20 == 0 {
-						time.Sleep(time.Millisecond)
-					}
-				}
-				all.Wait()
-				time.Sleep(time.Second)
-				synctest.Wait()
-				w.wantOpen(0)
-				if n := w.count(ratelimit.EventAdmitted); n != calls {
-					t.Errorf("%d were admitted, want %d", n, calls)
-				}
-				(&eventBooks{rl: rl}).wantCharged(t, w)
-				runtime.KeepAlive(held)
 			})
-		})
-	}
+			if i%20 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		all.Wait()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.wantOpen(0)
+		if n := w.count(ratelimit.EventAdmitted); n != calls {
+			t.Errorf("%d were admitted, want %d", n, calls)
+		}
+		(&eventBooks{rl: rl}).wantCharged(t, w)
+		runtime.KeepAlive(held)
+	})
+}
+
+// An expiry that comes at once is told after the admission, on whichever goroutine.
+func TestEventsOfAHoldTTLOfNothing(t *testing.T) {
+	eachKind(t, func(t *testing.T, p *place) {
+		w := newWitness(t)
+		rl := p.open(t, ratelimit.Config{Events: w, Quotas: hammerModels, HoldTTL: 1})
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		var held []*ratelimit.Reservation
+		for g := range 4 {
+			all.Go(func() {
+				for i := range times(100, 30, 1000) {
+					r, _ := rl.Reserve("m", 1, 1)
+					mu.Lock()
+					held = append(held, r)
+					mu.Unlock()
+					if i%2 == 0 {
+						r.Commit(2, 2)
+					}
+					acquired, err := rl.Acquire(callNamed(t.Context(), fmt.Sprint(g, i)), "free", 1, 1)
+					if err != nil {
+						t.Error(err)
+					}
+					acquired.Cancel()
+				}
+			})
+		}
+		all.Wait()
+		w.waitOpen(0)
+		w.wantOpen(0)
+		w.closes(rl)
+	})
 }
 
 // Close while calls go on: all that is open is released, and nothing is told when it has returned.
 func TestEventsOfCloseUnderTraffic(t *testing.T) {
 	t.Parallel()
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
+	eachKind(t, func(t *testing.T, p *place) {
+		for seed := range uint64(times(12, 4, 300)) {
+			w := newWitness(t)
+			one := &place{kind: p.kind, path: filepath.Join(t.TempDir(), "state")}
+			rl := one.open(t, ratelimit.Config{Events: w, Quotas: hammerModels, HoldTTL: time.Hour})
+			books := eventBooks{rl: rl}
+			var all sync.WaitGroup
+			for g := range uint64(4) {
+				all.Go(func() { books.hammer(seed<<8|g, 2, 12) })
 			}
-			for seed := range uint64(times(12, 4, 300)) {
-				w := newWitness(t)
-				cfg := ratelimit.Config{Events: w, Quotas: hammerModels, HoldTTL: time.Hour}
-				if place != "store" {
-					cfg.FilePath = filepath.Join(t.TempDir(), "state")
-				}
-				rl := open(t, cfg)
-				books := eventBooks{rl: rl}
-				var all sync.WaitGroup
-				for g := range uint64(4) {
-					all.Go(func() { books.hammer(seed<<8|g, 2, 12) })
-				}
-				began := rand.New(rand.NewPCG(seed, 1)).IntN(60) // events, until it is closed
-				for i := 0; i < 10_000 && w.count(ratelimit.EventAdmitted) < began; i++ {
-					runtime.Gosched()
-				}
-				w.closes(rl)
-				w.wantOpen(0)
-				all.Wait()
-				for _, r := range books.kept {
-					r.Commit(1, 1)
-				}
-				w.wantOpen(0)
-				if t.Failed() {
-					t.Fatalf("seed %d", seed)
-				}
+			began := rand.New(rand.NewPCG(seed, 1)).IntN(60) // events, until it is closed
+			for i := 0; i < 10_000 && w.count(ratelimit.EventAdmitted) < began; i++ {
+				runtime.Gosched()
 			}
-		})
-	}
+			w.closes(rl)
+			w.wantOpen(0)
+			all.Wait()
+			for _, r := range books.kept {
+				r.Commit(1, 1)
+			}
+			w.wantOpen(0)
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		}
+	})
 }

@@ -1,4 +1,5 @@
-// Events: stores that fail, other processes, and a process that is taken for dead.
+// Events: stores that fail, other processes, a process that is taken for dead, and memory that is
+// made anew from the log.
 
 package ratelimit_test
 
@@ -23,24 +24,27 @@ var storeEvents = []ratelimit.EventKind{ratelimit.EventStoreDown, ratelimit.Even
 func TestEventsOfAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, w := fakestore.New(), witnessOf(t)
-		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		var reported []error
+		rl := overStore(t, fake, ratelimit.Config{
+			Events: w, OnError: func(err error) { reported = append(reported, err) }, Quotas: quotas{"m": {MaxRPM: 100}},
+		})
 		before := reserve(t, rl, "m", 1, 0)
 		synctest.Wait()
 		w.wantLines(w.lines(storeEvents...), nil)
 		for range 2 {
-			fake.Fail(errors.New("made up"))
+			fake.Fail(errDown)
 			meanwhile := reserve(t, rl, "m", 2, 0)
 			settled := reserve(t, rl, "m", 3, 0)
 			settled.Commit(4, 0)
 			time.Sleep(10 * time.Second) // attempts that fail
 			before.Commit(5, 0)
 			synctest.Wait()
+			if err := rl.Err(); !errors.Is(err, errDown) {
+				t.Errorf("Err says %v", err)
+			}
 			down := w.take()
 			w.wantLines(storeKinds(down), []string{"store_down"})
-			fake.Fail(nil)
-			for rl.Err() != nil {
-				rl.Persist()
-			}
+			recovers(fake, rl)
 			before = meanwhile
 			synctest.Wait()
 			up := w.take()
@@ -54,6 +58,9 @@ func TestEventsOfAStoreThatFails(t *testing.T) {
 				}
 			}
 			w.wantOpen(1)
+		}
+		if len(reported) != 2 || !errors.Is(reported[0], errDown) || !errors.Is(reported[1], errDown) {
+			t.Errorf("OnError got %v", reported)
 		}
 		w.closes(rl)
 		w.wantOpen(0)
@@ -79,9 +86,10 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					fake, w := fakestore.New(), witnessOf(t)
 					fails := failsAtWrite(fake, written)
-					rl := overStore(t, fake, ratelimit.Config{
-						Events: w, FailClosed: failClosed, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
-					})
+					cfg := ratelimit.Config{Events: w, FailClosed: failClosed, Quotas: quotas{"m": {MaxRPM: 10}}}
+					rl := overStore(t, fake, cfg)
+					cfg.Events = nil
+					other := overStore(t, fake, cfg)
 					first := reserve(t, rl, "m", 1, 0)
 					fails.Store(true)
 					open, refused := 1, 0
@@ -109,19 +117,17 @@ func TestEventsOfStepsThatFail(t *testing.T) {
 					first.Commit(3, 3)
 					w.wantOpen(open - 1)
 					fails.Store(false)
-					synctest.Wait() // a write under way may still have the store fail
-					fake.Fail(nil)
-					for rl.Err() != nil {
-						rl.Persist()
-					}
+					recovers(fake, rl)
 					synctest.Wait()
 					w.wantOpen(open - 1)
 					for _, r := range made {
 						r.Cancel()
 					}
 					w.wantOpen(0)
-					if s := rl.Stats("m"); s.InFlight != 0 || s.RPM != 1 {
-						t.Errorf("%+v", s)
+					for _, rl := range []*ratelimit.RateLimiter{rl, other} {
+						if s := synced(t, rl).Stats("m"); s.InFlight != 0 || s.RPM != 1 || s.RPD != 1 {
+							t.Errorf("%+v", s)
+						}
 					}
 					w.closes(rl)
 				})
@@ -175,9 +181,7 @@ func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
 					}
 					calm.Store(true)
 					for i := range books {
-						for books[i].rl.Err() != nil {
-							books[i].rl.Persist()
-						}
+						recovers(fake, books[i].rl)
 						synctest.Wait()
 						books[i].want(t, ws[i])
 						if down, up := ws[i].count(ratelimit.EventStoreDown), ws[i].count(ratelimit.EventStoreUp); down != up {
@@ -243,5 +247,69 @@ func TestEventsOfALineOfTwoLimiters(t *testing.T) {
 				t.Errorf("limiter %d was told that %d wait, want 2", i, n)
 			}
 		}
+	})
+}
+
+var cooldownEvents = []ratelimit.EventKind{ratelimit.EventCooldownBegan, ratelimit.EventCooldownEnded}
+
+// A recovery that meets the reset of another model ends no cooldown.
+func TestEventsOfARecoveryAndCooldowns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, fake := witnessOf(t), fakestore.New()
+		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}, "other": {MaxRPM: 5}}})
+		rl.CooldownFor("m", 10*time.Minute, "x")
+		rl.RecordUsage("other", 1, 1)
+		rl.Reset("other")
+		synctest.Wait()
+		w.lines()
+		fake.Fail(errors.New("made up"))
+		rl.RecordUsage("m", 1, 1)
+		time.Sleep(10 * time.Second)
+		recovers(fake, rl)
+		rl.RecordUsage("m", 1, 1)
+		rl.Reset("nobody") // has what is pending told
+		synctest.Wait()
+		if early := w.lines(cooldownEvents...); len(early) != 0 {
+			t.Errorf("told %q, while the cooldown lasts: %v", early, rl.Explain("m").CooldownUntil)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		w.wantLines(w.lines(cooldownEvents...), []string{"cooldown_ended m cause x"})
+	})
+}
+
+// A quota that is set while the store is down holds, and is told, once it is back.
+func TestEventsOfARecoveryAndQuotas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, fake := witnessOf(t), fakestore.New()
+		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		fake.Fail(errors.New("made up"))
+		rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 7})
+		synctest.Wait()
+		w.wantLines(w.lines(ratelimit.EventQuotaChanged), nil)
+		time.Sleep(10 * time.Second)
+		recovers(fake, rl)
+		rl.Reset("nobody")
+		synctest.Wait()
+		w.wantLines(w.lines(ratelimit.EventQuotaChanged), []string{"quota_changed m by program rpm 7 tpm 0"})
+	})
+}
+
+// What a recovery changes is told without a method that would tell it.
+func TestEventsOfARecoveryAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, fake := witnessOf(t), fakestore.New()
+		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		rl.CooldownFor("m", 10*time.Minute, "x")
+		fake.Fail(errors.New("made up"))
+		rl.Reset("m")
+		rl.CooldownFor("m", 20*time.Minute, "y")
+		rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 7})
+		fake.Fail(nil)
+		time.Sleep(time.Minute) // recovers by itself
+		synctest.Wait()
+		w.wantLines(w.lines(ratelimit.EventQuotaChanged), []string{"quota_changed m by program rpm 7 tpm 0"})
+		rl.Reset("nobody")
+		w.want() // nothing that only another method would have told
 	})
 }

@@ -191,6 +191,7 @@ func TestEventsOfAcquireAllAfterAWait(t *testing.T) {
 	})
 }
 
+// Do returns the error of its call, and tells of an end that is booked as well.
 func TestEventsOfDo(t *testing.T) {
 	failure := errors.New("made up")
 	call := func(used ratelimit.Usage, err error) func(context.Context) (ratelimit.Usage, error) {
@@ -204,28 +205,44 @@ func TestEventsOfDo(t *testing.T) {
 		name string
 		call func(ctx context.Context) (ratelimit.Usage, error)
 		want string // the end
+		used string // of the model, then
 	}{
-		{"a success", call(some, nil), "#1 settled m 10+5 used 7+8 held 1s"},
-		{"a success without usage", call(ratelimit.Usage{}, nil), "#1 settled m 10+5 used 10+5 held 1s"},
-		{"an error", call(ratelimit.Usage{}, failure), "#1 settled m 10+5 used 10+5 held 1s"},
-		{"an error with usage", call(some, failure), "#1 settled m 10+5 used 7+8 held 1s"},
-		{"not sent", call(ratelimit.Usage{}, ratelimit.ErrNotSent), "#1 released m 10+5 used 0+0 held 1s"},
-		{"not sent, with usage", call(some, ratelimit.ErrNotSent), "#1 settled m 10+5 used 7+8 held 1s"},
-		{"a panic", func(context.Context) (ratelimit.Usage, error) { panic("made up") }, "#1 settled m 10+5 used 10+5"},
+		{"a success", call(some, nil), "#1 settled m 10+5 used 7+8 held 1s", "1/7+8/1/15/0"},
+		{"a success without usage", call(ratelimit.Usage{}, nil), "#1 settled m 10+5 used 10+5 held 1s", "1/10+5/1/15/0"},
+		{"an error", call(ratelimit.Usage{}, failure), "#1 settled m 10+5 used 10+5 held 1s", "1/10+5/1/15/0"},
+		{"an error with usage", call(some, failure), "#1 settled m 10+5 used 7+8 held 1s", "1/7+8/1/15/0"},
+		{"not sent", call(ratelimit.Usage{}, ratelimit.ErrNotSent), "#1 released m 10+5 used 0+0 held 1s", "0/0+0/0/0/0"},
+		{"not sent, with usage", call(some, ratelimit.ErrNotSent), "#1 settled m 10+5 used 7+8 held 1s", "1/7+8/1/15/0"},
+		{"a panic", func(context.Context) (ratelimit.Usage, error) { panic("made up") }, "#1 settled m 10+5 used 10+5", "1/10+5/1/15/0"},
 		{"it settles itself", func(ctx context.Context) (ratelimit.Usage, error) {
 			ratelimit.ReservationFrom(ctx).Commit(2, 3)
 			return some, nil
-		}, "#1 settled m 10+5 used 2+3"},
+		}, "#1 settled m 10+5 used 2+3", "1/2+3/1/5/0"},
 		{"it cancels itself", func(ctx context.Context) (ratelimit.Usage, error) {
 			ratelimit.ReservationFrom(ctx).Cancel()
 			return some, nil
-		}, "#1 released m 10+5 used 0+0"},
+		}, "#1 released m 10+5 used 0+0", "0/0+0/0/0/0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onEventStages(t, nil, func(s *eventStage) {
 				func() {
-					defer func() { recover() }()
-					s.rl.Do(s.ctx, ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 5}, tt.call)
+					defer func() {
+						if p := recover(); (p == "made up") != (tt.name == "a panic") {
+							s.Errorf("recovered %v", p)
+						}
+					}()
+					var failed error
+					err := s.rl.Do(s.ctx, ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 5}, func(ctx context.Context) (used ratelimit.Usage, err error) {
+						if r := ratelimit.ReservationFrom(ctx); r.Model() != "m" || ratelimit.ReservationFrom(s.ctx) != nil || ctx.Done() != s.ctx.Done() {
+							s.Errorf("the reservation is %v", r)
+						}
+						wantUsed(s.T, s.rl, "m", "1/10+5/1/15/1")
+						used, failed = tt.call(ctx)
+						return used, failed
+					})
+					if err != failed {
+						s.Errorf("Do returns %v, want %v", err, failed)
+					}
 				}()
 				synctest.Wait()
 				all := s.w.ofCalls()
@@ -236,6 +253,7 @@ func TestEventsOfDo(t *testing.T) {
 				}
 				s.w.wantLines(linesOf(all), []string{"#1 admitted m 10+5", tt.want})
 				s.w.wantOpen(0)
+				wantUsed(s.T, s.rl, "m", tt.used)
 			})
 		})
 	}

@@ -253,6 +253,13 @@ func (w *witness) wantOpen(want int) {
 	}
 }
 
+// waitOpen waits until so many reservations are open, as the events have it, but not for ever.
+func (w *witness) waitOpen(want int) {
+	for began := time.Now(); w.open() > want && time.Since(began) < 10*time.Second; {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func (w *witness) counts() map[ratelimit.EventKind]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -18,48 +17,45 @@ import (
 
 // The line is in its order, with the age of each waiter and what it asks of the model.
 func TestExplainLine(t *testing.T) {
-	for _, shared := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			rl := sharedOrNot(t, shared, ratelimit.Config{
-				Aliases: map[string]string{"fast": "m"}, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 2}, "other": {MaxRPM: 5}},
-			})
-			held, _ := rl.ReserveAll(ratelimit.Request{Model: "m"}, ratelimit.Request{Model: "m"})
-			ctx, cancel := context.WithCancel(context.Background())
-			acquire := func(reqs ...ratelimit.Request) {
-				go rl.AcquireAll(ctx, reqs...)
-				synctest.Wait()
-				time.Sleep(time.Second)
-			}
-			acquire(ratelimit.Request{Model: "fast", PromptTokens: 90_000, OutputTokens: 800})
-			acquire(ratelimit.Request{Model: "m", PromptTokens: 1}, ratelimit.Request{Model: "other", PromptTokens: 50}, ratelimit.Request{Model: "m", OutputTokens: 2})
-			for range 16 {
-				acquire(ratelimit.Request{Model: "m", PromptTokens: 3})
-			}
-			e := explained(rl, "m")
-			want := []ratelimit.Waiter{
-				{Waited: 18 * time.Second, PromptTokens: 90_000, OutputTokens: 800}, {Waited: 17 * time.Second, PromptTokens: 1, OutputTokens: 2},
-			}
-			for i := range 14 {
-				want = append(want, ratelimit.Waiter{Waited: time.Duration(16-i) * time.Second, PromptTokens: 3})
-			}
-			if e.Waiting != 18 || !reflect.DeepEqual(e.Line, want) {
-				t.Errorf("shared %t: %d wait, the first of them are %+v\nwant %+v", shared, e.Waiting, e.Line, want)
-			}
-			if want := "in line: 18 callers, for 18s, 17s, 16s, 15s, 14s, …; the first asks for 90000 input tokens and 800 output tokens"; !strings.Contains(e.String(), want) {
-				t.Errorf("shared %t: %s\nlacks %s", shared, e, want)
-			}
-			if e := rl.Explain("other"); len(e.Line) != 1 || e.Line[0] != (ratelimit.Waiter{Waited: 17 * time.Second, PromptTokens: 50}) {
-				t.Errorf("shared %t: for the other model wait %+v", shared, e.Line)
-			}
-			cancel()
-			synctest.Wait()
-			held.Cancel()
-			if e := rl.Explain("m"); e.Line != nil {
-				t.Errorf("shared %t: nobody waits, and the line is %+v", shared, e.Line)
-			}
-			rl.Close()
+	onKinds(t, func(t *testing.T, p *place) {
+		rl := p.open(t, ratelimit.Config{
+			Aliases: map[string]string{"fast": "m"}, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 2}, "other": {MaxRPM: 5}},
 		})
-	}
+		held, _ := rl.ReserveAll(ratelimit.Request{Model: "m"}, ratelimit.Request{Model: "m"})
+		ctx, cancel := context.WithCancel(context.Background())
+		acquire := func(reqs ...ratelimit.Request) {
+			go rl.AcquireAll(ctx, reqs...)
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		acquire(ratelimit.Request{Model: "fast", PromptTokens: 90_000, OutputTokens: 800})
+		acquire(ratelimit.Request{Model: "m", PromptTokens: 1}, ratelimit.Request{Model: "other", PromptTokens: 50}, ratelimit.Request{Model: "m", OutputTokens: 2})
+		for range 16 {
+			acquire(ratelimit.Request{Model: "m", PromptTokens: 3})
+		}
+		e := explained(rl, "m")
+		want := []ratelimit.Waiter{
+			{Waited: 18 * time.Second, PromptTokens: 90_000, OutputTokens: 800}, {Waited: 17 * time.Second, PromptTokens: 1, OutputTokens: 2},
+		}
+		for i := range 14 {
+			want = append(want, ratelimit.Waiter{Waited: time.Duration(16-i) * time.Second, PromptTokens: 3})
+		}
+		if e.Waiting != 18 || !reflect.DeepEqual(e.Line, want) {
+			t.Errorf("%d wait, the first of them are %+v\nwant %+v", e.Waiting, e.Line, want)
+		}
+		if want := "in line: 18 callers, for 18s, 17s, 16s, 15s, 14s, …; the first asks for 90000 input tokens and 800 output tokens"; !strings.Contains(e.String(), want) {
+			t.Errorf("%s\nlacks %s", e, want)
+		}
+		if e := rl.Explain("other"); len(e.Line) != 1 || e.Line[0] != (ratelimit.Waiter{Waited: 17 * time.Second, PromptTokens: 50}) {
+			t.Errorf("for the other model wait %+v", e.Line)
+		}
+		cancel()
+		synctest.Wait()
+		held.Cancel()
+		if e := rl.Explain("m"); e.Line != nil {
+			t.Errorf("nobody waits, and the line is %+v", e.Line)
+		}
+	})
 }
 
 // A waiter keeps its age when the quotas change the name under which it waits.
@@ -84,47 +80,44 @@ func TestExplainLineAfterARename(t *testing.T) {
 // The age of the oldest open call, and how many are older than a minute, whatever else is called.
 func TestExplainOldestOpen(t *testing.T) {
 	for _, busy := range []bool{false, true} {
-		for _, shared := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				rl := sharedOrNot(t, shared, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1_000_000}}})
-				defer rl.Close()
-				var leaked []*ratelimit.Reservation
-				for range 3 {
-					r, _ := rl.Reserve("m", 1, 1)
-					leaked = append(leaked, r)
+		onKinds(t, func(t *testing.T, p *place) {
+			rl := p.open(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1_000_000}}})
+			var leaked []*ratelimit.Reservation
+			for range 3 {
+				r, _ := rl.Reserve("m", 1, 1)
+				leaked = append(leaked, r)
+			}
+			for second := range 150 {
+				e := rl.Explain("m")
+				age, least := time.Duration(second)*time.Second, time.Duration(second-5)*time.Second
+				if age > time.Minute {
+					least = min(least, time.Minute)
 				}
-				for second := range 150 {
-					e := rl.Explain("m")
-					age, least := time.Duration(second)*time.Second, time.Duration(second-5)*time.Second
-					if age > time.Minute {
-						least = min(least, time.Minute)
-					}
-					over := e.OpenOverMinute == 3
-					if e.OldestOpen > age || e.OldestOpen < least || over != (second > 65) && (second < 60 || second > 65) || !over && e.OpenOverMinute != 0 {
-						t.Fatalf("busy %t, shared %t: after %v the oldest is %v old, and %d are old", busy, shared, age, e.OldestOpen, e.OpenOverMinute)
-					}
-					if busy {
-						r, _ := rl.Reserve("m", 5, 5)
-						time.Sleep(time.Second)
-						r.Commit(4, 4)
-					} else {
-						time.Sleep(time.Second)
-					}
+				over := e.OpenOverMinute == 3
+				if e.OldestOpen > age || e.OldestOpen < least || over != (second > 65) && (second < 60 || second > 65) || !over && e.OpenOverMinute != 0 {
+					t.Fatalf("busy %t: after %v the oldest is %v old, and %d are old", busy, age, e.OldestOpen, e.OpenOverMinute)
 				}
-				if e := rl.Explain("m"); !strings.Contains(e.String(), "; 3 calls are open for more than a minute") {
-					t.Errorf("%s", e)
+				if busy {
+					r, _ := rl.Reserve("m", 5, 5)
+					time.Sleep(time.Second)
+					r.Commit(4, 4)
+				} else {
+					time.Sleep(time.Second)
 				}
-				leaked[0].Commit(1, 1)
-				leaked[1].Cancel()
-				if e := rl.Explain("m"); e.OpenOverMinute != 1 || !strings.Contains(e.String(), "; 1 call is open for more than a minute") {
-					t.Errorf("%s", e)
-				}
-				leaked[2].Commit(1, 1)
-				if e := rl.Explain("m"); e.OldestOpen != 0 || e.OpenOverMinute != 0 || strings.Contains(e.String(), "oldest") {
-					t.Errorf("busy %t, shared %t: no call is open: %s", busy, shared, e)
-				}
-			})
-		}
+			}
+			if e := rl.Explain("m"); !strings.Contains(e.String(), "; 3 calls are open for more than a minute") {
+				t.Errorf("%s", e)
+			}
+			leaked[0].Commit(1, 1)
+			leaked[1].Cancel()
+			if e := rl.Explain("m"); e.OpenOverMinute != 1 || !strings.Contains(e.String(), "; 1 call is open for more than a minute") {
+				t.Errorf("%s", e)
+			}
+			leaked[2].Commit(1, 1)
+			if e := rl.Explain("m"); e.OldestOpen != 0 || e.OpenOverMinute != 0 || strings.Contains(e.String(), "oldest") {
+				t.Errorf("busy %t: no call is open: %s", busy, e)
+			}
+		})
 	}
 }
 
@@ -204,58 +197,55 @@ func TestExplainLastRefusal(t *testing.T) {
 		_ = cancel
 		return ctx
 	}
-	for _, shared := range []bool{false, true} {
-		for _, tt := range []struct {
-			name  string
-			call  func(rl *ratelimit.RateLimiter)
-			code  ratelimit.DecisionCode
-			after time.Duration
-		}{
-			{"Reserve", func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 1) }, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
-			{"ReserveAll", func(rl *ratelimit.RateLimiter) {
-				rl.ReserveAll(ratelimit.Request{Model: "x"}, ratelimit.Request{Model: "m", PromptTokens: 1})
-			}, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
-			{"ReserveContext", func(rl *ratelimit.RateLimiter) {
-				rl.ReserveContext(context.Background(), ratelimit.Request{Model: "m", PromptTokens: 1})
-			}, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
-			{"never", func(rl *ratelimit.RateLimiter) { rl.Acquire(context.Background(), "m", 200, 1) }, ratelimit.DecisionRPMLimit, 0},
-			{"too late", func(rl *ratelimit.RateLimiter) { rl.Acquire(short(), "m", 1, 1) }, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
-			{"a check", func(rl *ratelimit.RateLimiter) { rl.Decide("m", 1); rl.CanSend("m", 1); rl.Stats("m") }, "", 0},
-			{"a wait that is served", func(rl *ratelimit.RateLimiter) { rl.Acquire(context.Background(), "m", 1, 1) }, "", 0},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				rl := sharedOrNot(t, shared, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1, MaxTPM: 100}, "x": {MaxRPM: 5}}})
-				defer rl.Close()
-				rl.RecordUsage("m", 1, 1)
-				time.Sleep(10 * time.Second)
-				at := time.Now()
-				tt.call(rl)
-				time.Sleep(3 * time.Second)
-				e := rl.Explain("m")
-				if tt.code == "" {
-					if e.LastRefusal != nil {
-						t.Errorf("shared %t, %s: refused was %+v", shared, tt.name, e.LastRefusal)
-					}
-					return
+	for _, tt := range []struct {
+		name  string
+		call  func(rl *ratelimit.RateLimiter)
+		code  ratelimit.DecisionCode
+		after time.Duration
+	}{
+		{"Reserve", func(rl *ratelimit.RateLimiter) { rl.Reserve("m", 1, 1) }, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
+		{"ReserveAll", func(rl *ratelimit.RateLimiter) {
+			rl.ReserveAll(ratelimit.Request{Model: "x"}, ratelimit.Request{Model: "m", PromptTokens: 1})
+		}, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
+		{"ReserveContext", func(rl *ratelimit.RateLimiter) {
+			rl.ReserveContext(context.Background(), ratelimit.Request{Model: "m", PromptTokens: 1})
+		}, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
+		{"never", func(rl *ratelimit.RateLimiter) { rl.Acquire(context.Background(), "m", 200, 1) }, ratelimit.DecisionRPMLimit, 0},
+		{"too late", func(rl *ratelimit.RateLimiter) { rl.Acquire(short(), "m", 1, 1) }, ratelimit.DecisionRPMLimit, time.Minute - 10*time.Second + 1},
+		{"a check", func(rl *ratelimit.RateLimiter) { rl.Decide("m", 1); rl.CanSend("m", 1); rl.Stats("m") }, "", 0},
+		{"a wait that is served", func(rl *ratelimit.RateLimiter) { rl.Acquire(context.Background(), "m", 1, 1) }, "", 0},
+	} {
+		onKinds(t, func(t *testing.T, p *place) {
+			rl := p.open(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1, MaxTPM: 100}, "x": {MaxRPM: 5}}})
+			rl.RecordUsage("m", 1, 1)
+			time.Sleep(10 * time.Second)
+			at := time.Now()
+			tt.call(rl)
+			time.Sleep(3 * time.Second)
+			e := rl.Explain("m")
+			if tt.code == "" {
+				if e.LastRefusal != nil {
+					t.Errorf("%s: refused was %+v", tt.name, e.LastRefusal)
 				}
-				r := e.LastRefusal
-				if r == nil {
-					t.Fatalf("shared %t, %s: nothing was refused", shared, tt.name)
-				}
-				if !r.At.Equal(at) || r.Code != tt.code || r.Reason == "" || r.RetryAfter != tt.after {
-					t.Errorf("shared %t, %s: refused was %+v", shared, tt.name, r)
-				}
-				if want := "last refusal: 3s ago, rpm_exceeded: "; !strings.Contains(e.String(), want) {
-					t.Errorf("shared %t, %s: %s\nlacks %s", shared, tt.name, e, want)
-				}
-				if rl.Explain("x").LastRefusal != nil {
-					t.Errorf("shared %t, %s: of another model, too", shared, tt.name)
-				}
-				if rl.Reset("m"); rl.Explain("m").LastRefusal != nil {
-					t.Errorf("shared %t, %s: it outlives the usage", shared, tt.name)
-				}
-			})
-		}
+				return
+			}
+			r := e.LastRefusal
+			if r == nil {
+				t.Fatalf("%s: nothing was refused", tt.name)
+			}
+			if !r.At.Equal(at) || r.Code != tt.code || r.Reason == "" || r.RetryAfter != tt.after {
+				t.Errorf("%s: refused was %+v", tt.name, r)
+			}
+			if want := "last refusal: 3s ago, rpm_exceeded: "; !strings.Contains(e.String(), want) {
+				t.Errorf("%s: %s\nlacks %s", tt.name, e, want)
+			}
+			if rl.Explain("x").LastRefusal != nil {
+				t.Errorf("%s: of another model, too", tt.name)
+			}
+			if rl.Reset("m"); rl.Explain("m").LastRefusal != nil {
+				t.Errorf("%s: it outlives the usage", tt.name)
+			}
+		})
 	}
 }
 
@@ -273,14 +263,10 @@ func TestExplainLastRefusalAfterReset(t *testing.T) {
 	r.Commit(1, 1)
 }
 
-// A limiter knows since when the callers of another process wait.
+// A limiter knows since when the callers of another process wait, and that they have left.
 func TestExplainLineOfOthers(t *testing.T) {
-	needSQLite(t)
-	synctest.Test(t, func(t *testing.T) {
-		cfg := ratelimit.Config{
-			Backend: "sqlite", Shared: true, FilePath: filepath.Join(t.TempDir(), "state"), Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
-		}
-		one, other := causeLimiter(t, cfg), causeLimiter(t, cfg)
+	onKinds(t, func(t *testing.T, p *place) {
+		one, other := p.pair(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}})
 		held, _ := one.Reserve("m", 1, 1)
 		time.Sleep(5 * time.Second)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -295,9 +281,12 @@ func TestExplainLineOfOthers(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+		time.Sleep(time.Second)
+		if e := one.Explain("m"); len(e.Line) != 0 {
+			t.Errorf("the one that left is in line: %+v", e.Line)
+		}
 		held.Cancel()
-		one.Close()
-		other.Close()
+		reserve(t, one, "m", 1, 1).Cancel()
 	})
 }
 
@@ -419,14 +408,4 @@ func TestExplainJSONOfOpenCalls(t *testing.T) {
 	if empty := jsonOf(t, ratelimit.Explanation{}); strings.Contains(empty, "oldest") || strings.Contains(empty, "line") || strings.Contains(empty, "refusal") || strings.Contains(empty, "read_on") {
 		t.Error(empty)
 	}
-}
-
-// sharedOrNot returns a limiter, which shares a database if it is to.
-func sharedOrNot(t *testing.T, shared bool, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	if !shared {
-		return newLimiterWith(t, cfg)
-	}
-	cfg.Backend, cfg.Shared = "sqlite", true
-	return causeLimiter(t, cfg)
 }

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -225,11 +224,12 @@ func TestExplainOrigin(t *testing.T) {
 
 // One limiter explains what another of the same store uses, and that the store is gone.
 func TestExplainShared(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		cfg := ratelimit.Config{
 			FilePath: filepath.Join(t.TempDir(), "state"), Backend: "sqlite", Shared: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}},
 		}
-		one, other := causeLimiter(t, cfg), causeLimiter(t, cfg)
+		one, other := openLimiter(t, cfg), openLimiter(t, cfg)
 		one.Reserve("m", 1, 1)
 		one.RecordUsage("m", 1, 1)
 		one.CooldownFor("m", time.Hour, ratelimit.CauseRateLimited)
@@ -237,16 +237,7 @@ func TestExplainShared(t *testing.T) {
 		if e.Origin != "shared" || e.InFlight != 1 || e.Limits[0].Used != 2 || e.Cause != "rate_limited" || e.Next.Cause != "rate_limited" || e.StoreError != "" {
 			t.Errorf("%+v", e)
 		}
-		if err := os.Mkdir(cfg.FilePath+".away", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(cfg.FilePath, filepath.Join(cfg.FilePath+".away", "state")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
-			t.Fatal(err)
-		}
-		recordUntilAway(t, other)
+		loseDatabase(t, cfg.FilePath, other)
 		if e := other.Explain("m"); e.StoreError == "" || !strings.Contains(e.String(), "shared database: cannot be used: ") || e.Limits[0].Used < 2 {
 			t.Errorf("without its database: %+v", e)
 		}
@@ -299,121 +290,88 @@ func TestExplainConcurrently(t *testing.T) {
 
 // TestExplainPool: what is told of a pool, alone and with its models, wherever it is counted.
 func TestExplainPool(t *testing.T) {
-	for place, open := range eventPlaces {
-		t.Run(place, func(t *testing.T) {
-			if place == "sqlite" {
-				needSQLite(t)
-			}
-			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) {
-				cfg := ratelimit.Config{
-					Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}},
-					Classes: map[string]ratelimit.Class{"batch": {}, "people": {}},
-					Prices:  map[string]money.Price{"*": {Input: money.USD(1)}},
-					Pools: map[string]ratelimit.Pool{"org": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{
-						MaxRPM: 3, MaxSpendPerDay: money.USD(1), MaxInFlight: 9, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 8,
-					}}, "n": {Models: []string{"n"}}},
-				}
-				if place == "alone" {
-					cfg.FilePath = filepath.Join(dir, "state.yaml")
-				} else if place == "sqlite" {
-					cfg.FilePath = filepath.Join(dir, "state.db")
-				}
-				rl := open(t, cfg)
-				defer rl.Close()
-				testExplainPool(t, rl)
-			})
+	onKinds(t, func(t *testing.T, p *place) {
+		rl, other := p.pair(t, ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}},
+			Classes: map[string]ratelimit.Class{"batch": {}, "people": {}},
+			Prices:  map[string]money.Price{"*": {Input: money.USD(1)}},
+			Pools: map[string]ratelimit.Pool{"org": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{
+				MaxRPM: 3, MaxSpendPerDay: money.USD(1), MaxInFlight: 9, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 8,
+			}}, "n": {Models: []string{"n"}}},
 		})
-	}
-}
-
-func testExplainPool(t *testing.T, rl *ratelimit.RateLimiter) {
-	first := reserve(t, rl, "m", 1000, 0)
-	second := reserve(t, rl, "other", 500, 0)
-	rl.RecordUsage("m", 10, 0)
-	if _, d := rl.Reserve("m", 1, 0); d.Pool != "org" {
-		t.Errorf("decision %+v", d)
-	}
-	done := make(chan *ratelimit.Reservation)
-	for _, class := range []string{"batch", "people", "batch", "unknown"} {
-		go func() {
-			r, _ := rl.Acquire(ratelimit.WithClass(t.Context(), class), "m", 1, 0)
-			done <- r
-		}()
-	}
-	synctest.Wait()
-	is, ok := rl.ExplainPool("org")
-	if !ok || is.Pool != "org" || is.InFlight != 2 || is.Waiting != 4 || !is.CooldownUntil.IsZero() {
-		t.Fatalf("%t %+v", ok, is)
-	}
-	if want := map[string]int{"batch": 2, "people": 1, "": 1}; !maps.Equal(is.WaitingByClass, want) {
-		t.Errorf("by class %v", is.WaitingByClass)
-	}
-	limits := make(map[string][2]int)
-	for _, l := range is.Limits {
-		limits[l.Limit] = [2]int{l.Used, l.Max}
-		if l.Origin != "program" {
-			t.Errorf("%+v", l)
+		first := reserve(t, rl, "m", 1000, 0)
+		second := reserve(t, rl, "other", 500, 0)
+		other.RecordUsage("m", 10, 0)
+		time.Sleep(p.late)
+		if _, d := rl.Reserve("m", 1, 0); d.Pool != "org" {
+			t.Errorf("decision %+v", d)
 		}
-	}
-	if want := map[string][2]int{"max_rpm": {3, 3}, "max_in_flight": {2, 9}}; !maps.Equal(limits, want) {
-		t.Errorf("limits %v, want %v", limits, want)
-	}
-	if f := is.Found; f == nil || f.InFlight != 4 || f.CeilingInFlight != 8 {
-		t.Errorf("found %+v", f)
-	}
-	if b := is.Budgets; len(b) != 2 || b[0].Spent != 1510 || b[0].Max != money.USD(1) || b[1].Spent != 1510 || b[1].Max != 0 {
-		t.Errorf("budgets %+v", b)
-	}
-	e := rl.Explain("m")
-	if len(e.Pools) != 1 || !reflect.DeepEqual(e.Pools[0], is) {
-		t.Errorf("Explain has %+v, want %+v", e.Pools, is)
-	}
-	if e.LastRefusal == nil || e.LastRefusal.Pool != "org" {
-		t.Errorf("last refusal %+v", e.LastRefusal)
-	}
-	if want := map[string]int{"batch": 2, "people": 1, "": 1}; !maps.Equal(e.WaitingByClass, want) {
-		t.Errorf("of the model by class %v", e.WaitingByClass)
-	}
-	if text := e.String(); !strings.Contains(text, `waits: the pool "org": requests per minute are used up`) {
-		t.Errorf("the text is %s", text)
-	}
-	text, err := json.Marshal(is)
-	for _, want := range []string{`"waiting_by_class":{"":1,"batch":2,"people":1}`, `"budgets":[`, `"found":{`} {
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("JSON %s, %v", text, err)
+		done := make(chan *ratelimit.Reservation)
+		for _, class := range []string{"batch", "people", "batch", "unknown"} {
+			go func() {
+				r, _ := rl.Acquire(ratelimit.WithClass(t.Context(), class), "m", 1, 0)
+				done <- r
+			}()
 		}
-	}
-	for range 4 {
-		time.Sleep(2 * time.Minute)
-		(<-done).Cancel()
-	}
-	first.Cancel()
-	second.Cancel()
-	if is, _ := rl.ExplainPool("org"); is.Waiting != 0 || is.WaitingByClass != nil || is.InFlight != 0 {
-		t.Errorf("at the end %+v", is)
-	}
-	if is, ok := rl.ExplainPool("n"); !ok || len(is.Limits) > 0 || is.Budgets != nil {
-		t.Errorf("without limits: %t %+v", ok, is)
-	}
-	for _, name := range []string{"", "m", "none"} {
-		if is, ok := rl.ExplainPool(name); ok || !reflect.DeepEqual(is, ratelimit.PoolState{}) {
-			t.Errorf("%q: %+v", name, is)
+		synctest.Wait()
+		is, ok := rl.ExplainPool("org")
+		if !ok || is.Pool != "org" || is.InFlight != 2 || is.Waiting != 4 || !is.CooldownUntil.IsZero() {
+			t.Fatalf("%t %+v", ok, is)
 		}
-	}
-}
-
-// TestExplainPoolOfOthers: what other processes have charged is told.
-func TestExplainPoolOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := fakestore.New()
-		cfg := ratelimit.Config{Pools: map[string]ratelimit.Pool{"org": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 3}}}}
-		one, other := overStore(t, store, cfg), overStore(t, store, cfg)
-		defer one.Close()
-		defer other.Close()
-		other.RecordUsage("m", 1, 1)
-		if is, _ := one.ExplainPool("org"); len(is.Limits) != 1 || is.Limits[0].Used != 1 {
-			t.Errorf("%+v", is)
+		if want := map[string]int{"batch": 2, "people": 1, "": 1}; !maps.Equal(is.WaitingByClass, want) {
+			t.Errorf("by class %v", is.WaitingByClass)
+		}
+		limits := make(map[string][2]int)
+		for _, l := range is.Limits {
+			limits[l.Limit] = [2]int{l.Used, l.Max}
+			if l.Origin != "program" {
+				t.Errorf("%+v", l)
+			}
+		}
+		if want := map[string][2]int{"max_rpm": {3, 3}, "max_in_flight": {2, 9}}; !maps.Equal(limits, want) {
+			t.Errorf("limits %v, want %v", limits, want)
+		}
+		if f := is.Found; f == nil || f.InFlight != 4 || f.CeilingInFlight != 8 {
+			t.Errorf("found %+v", f)
+		}
+		if b := is.Budgets; len(b) != 2 || b[0].Spent != 1510 || b[0].Max != money.USD(1) || b[1].Spent != 1510 || b[1].Max != 0 {
+			t.Errorf("budgets %+v", b)
+		}
+		e := rl.Explain("m")
+		if len(e.Pools) != 1 || !reflect.DeepEqual(e.Pools[0], is) {
+			t.Errorf("Explain has %+v, want %+v", e.Pools, is)
+		}
+		if e.LastRefusal == nil || e.LastRefusal.Pool != "org" {
+			t.Errorf("last refusal %+v", e.LastRefusal)
+		}
+		if want := map[string]int{"batch": 2, "people": 1, "": 1}; !maps.Equal(e.WaitingByClass, want) {
+			t.Errorf("of the model by class %v", e.WaitingByClass)
+		}
+		if text := e.String(); !strings.Contains(text, `waits: the pool "org": requests per minute are used up`) {
+			t.Errorf("the text is %s", text)
+		}
+		text, err := json.Marshal(is)
+		for _, want := range []string{`"waiting_by_class":{"":1,"batch":2,"people":1}`, `"budgets":[`, `"found":{`} {
+			if err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("JSON %s, %v", text, err)
+			}
+		}
+		for range 4 {
+			time.Sleep(2 * time.Minute)
+			(<-done).Cancel()
+		}
+		first.Cancel()
+		second.Cancel()
+		if is, _ := rl.ExplainPool("org"); is.Waiting != 0 || is.WaitingByClass != nil || is.InFlight != 0 {
+			t.Errorf("at the end %+v", is)
+		}
+		if is, ok := rl.ExplainPool("n"); !ok || len(is.Limits) > 0 || is.Budgets != nil {
+			t.Errorf("without limits: %t %+v", ok, is)
+		}
+		for _, name := range []string{"", "m", "none"} {
+			if is, ok := rl.ExplainPool(name); ok || !reflect.DeepEqual(is, ratelimit.PoolState{}) {
+				t.Errorf("%q: %+v", name, is)
+			}
 		}
 	})
 }
@@ -442,29 +400,23 @@ func TestHealthNamesThePool(t *testing.T) {
 func TestExplainNext(t *testing.T) {
 	for name, tt := range map[string]struct {
 		classes map[string]ratelimit.Class
-		shared  bool
 		calls   []ratelimit.Request
 	}{
-		"arrival": {nil, false, []ratelimit.Request{{PromptTokens: 5}, {PromptTokens: 4}, {PromptTokens: 3}}},
-		"ahead": {map[string]ratelimit.Class{"batch": {}, "people": {Ahead: true}}, false, []ratelimit.Request{
+		"arrival": {nil, []ratelimit.Request{{PromptTokens: 5}, {PromptTokens: 4}, {PromptTokens: 3}}},
+		"ahead": {map[string]ratelimit.Class{"batch": {}, "people": {Ahead: true}}, []ratelimit.Request{
 			{PromptTokens: 5, Class: "batch"}, {PromptTokens: 4, Class: "batch"}, {PromptTokens: 3, Class: "people"}, {PromptTokens: 2, Class: "people"},
 		}},
-		"ahead, shared": {map[string]ratelimit.Class{"batch": {}, "people": {Ahead: true}}, true, []ratelimit.Request{
-			{PromptTokens: 5, Class: "batch"}, {PromptTokens: 4, Class: "batch"}, {PromptTokens: 3, Class: "people"}, {PromptTokens: 2, Class: "people"},
-		}},
-		"weights": {map[string]ratelimit.Class{"light": {}, "heavy": {Weight: 3}}, false, []ratelimit.Request{
+		"weights": {map[string]ratelimit.Class{"light": {}, "heavy": {Weight: 3}}, []ratelimit.Request{
 			{PromptTokens: 9, Class: "light"}, {PromptTokens: 8, Class: "light"}, {PromptTokens: 7, Class: "light"},
 			{PromptTokens: 6, Class: "heavy"}, {PromptTokens: 5, Class: "heavy"}, {PromptTokens: 4, Class: "heavy"}, {PromptTokens: 3, Class: "heavy"},
 		}},
-		"flows": {nil, false, []ratelimit.Request{
+		"flows": {nil, []ratelimit.Request{
 			{PromptTokens: 9, Flow: "a"}, {PromptTokens: 8, Flow: "a"}, {PromptTokens: 7, Flow: "a"}, {PromptTokens: 6, Flow: "b"}, {PromptTokens: 5, Flow: "c"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}, Classes: tt.classes}
-				l := &line{T: t, rl: sharedOrNot(t, tt.shared, cfg)}
-				defer l.rl.Close()
+			onKinds(t, func(t *testing.T, p *place) {
+				l := &line{T: t, rl: p.open(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}, Classes: tt.classes})}
 				held, _ := l.rl.Reserve("m", 1, 0)
 				for _, req := range tt.calls {
 					req.Model = "m"
@@ -497,51 +449,48 @@ func TestClassOfEndedCall(t *testing.T) {
 	cancel()
 	req := ratelimit.Request{Model: "m", PromptTokens: 1}
 	named := ratelimit.Request{Model: "m", PromptTokens: 1, Class: "batch"}
-	for _, shared := range []bool{false, true} {
-		for name, call := range map[string]func(rl *ratelimit.RateLimiter, req ratelimit.Request) error{
-			"Acquire": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
-				_, err := rl.Acquire(ratelimit.WithClass(ctx, classOr(req, "people")), req.Model, req.PromptTokens, 0)
-				return err
-			},
-			"AcquireAll": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
-				_, err := rl.AcquireAll(ctx, req)
-				return err
-			},
-			"AcquireAny": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
-				_, err := rl.AcquireAny(ctx, ratelimit.AnyOptions{}, req)
-				return err
-			},
-			"WaitForCapacity": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
-				return rl.WaitForCapacity(ratelimit.WithClass(ctx, classOr(req, "people")), req.Model, req.PromptTokens)
-			},
-			"Do": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
-				return rl.Do(ctx, req, func(context.Context) (ratelimit.Usage, error) {
-					return ratelimit.Usage{}, nil
-				})
-			},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				var got []string
-				rl := sharedOrNot(t, shared, ratelimit.Config{
-					Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}},
-					Classes: map[string]ratelimit.Class{"batch": {}, "people": {Ahead: true}},
-					Events: handling(func(_ context.Context, e *ratelimit.Event) {
-						if e.Kind == ratelimit.EventRefused {
-							got = append(got, e.Class)
-						}
-					}),
-				})
-				defer rl.Close()
-				for _, req := range []ratelimit.Request{req, named} {
-					if err := call(rl, req); err == nil {
-						t.Errorf("%s was served", name)
-					}
-				}
-				if want := "people batch"; strings.Join(got, " ") != want {
-					t.Errorf("shared %t, %s: the classes are %q, want %q", shared, name, got, want)
-				}
+	for name, call := range map[string]func(rl *ratelimit.RateLimiter, req ratelimit.Request) error{
+		"Acquire": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
+			_, err := rl.Acquire(ratelimit.WithClass(ctx, classOr(req, "people")), req.Model, req.PromptTokens, 0)
+			return err
+		},
+		"AcquireAll": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
+			_, err := rl.AcquireAll(ctx, req)
+			return err
+		},
+		"AcquireAny": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
+			_, err := rl.AcquireAny(ctx, ratelimit.AnyOptions{}, req)
+			return err
+		},
+		"WaitForCapacity": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
+			return rl.WaitForCapacity(ratelimit.WithClass(ctx, classOr(req, "people")), req.Model, req.PromptTokens)
+		},
+		"Do": func(rl *ratelimit.RateLimiter, req ratelimit.Request) error {
+			return rl.Do(ctx, req, func(context.Context) (ratelimit.Usage, error) {
+				return ratelimit.Usage{}, nil
 			})
-		}
+		},
+	} {
+		onKinds(t, func(t *testing.T, p *place) {
+			var got []string
+			rl := p.open(t, ratelimit.Config{
+				Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}},
+				Classes: map[string]ratelimit.Class{"batch": {}, "people": {Ahead: true}},
+				Events: handling(func(_ context.Context, e *ratelimit.Event) {
+					if e.Kind == ratelimit.EventRefused {
+						got = append(got, e.Class)
+					}
+				}),
+			})
+			for _, req := range []ratelimit.Request{req, named} {
+				if err := call(rl, req); err == nil {
+					t.Errorf("%s was served", name)
+				}
+			}
+			if want := "people batch"; strings.Join(got, " ") != want {
+				t.Errorf("%s: the classes are %q, want %q", name, got, want)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,10 @@
 
 package ratelimit
 
+import (
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
+)
+
 // Charged returns the places of the charges of a reservation in the windows of its model and of its
 // pools, by counted name: of two that are made without a cancellation between them, the later one
 // has the larger place.
@@ -20,3 +24,12 @@ func (r *Reservation) Charged() map[string]uint32 {
 
 // ForgetToldStale makes the process report old profiles again.
 func ForgetToldStale() { toldStale.Clear() }
+
+// NewOverFake returns a limiter over a store in memory, and the number of its process there.
+func NewOverFake(s *fakestore.Fake, cfg Config) (rl *RateLimiter, process int64, err error) {
+	cfg.Store = s
+	if rl, err = NewWithConfig(cfg); err == nil {
+		process = rl.shared.process
+	}
+	return rl, process, err
+}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -24,7 +23,6 @@ type fairCall struct {
 	n        int // in the order of the arrivals
 	came     time.Time
 	served   time.Time // zero while it waits
-	turn     int       // in the order of service
 	real     *ratelimit.Reservation
 	err      error
 	returned bool
@@ -54,7 +52,7 @@ func (h *fairHall) come(ctx context.Context, req ratelimit.Request) *fairCall {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if c.err, c.returned = err, true; err == nil {
-			c.real, c.served, c.turn = rs[0], time.Now(), len(h.turns)
+			c.real, c.served = rs[0], time.Now()
 			h.turns = append(h.turns, c)
 		}
 	}()
@@ -84,88 +82,6 @@ func (h *fairHall) order() []*fairCall {
 	return turns
 }
 
-// fillEvenly uses up the tokens of a minute in so many pieces, so that they come back one by one.
-func (h *fairHall) fillEvenly(model string, tokens, pieces int) {
-	for range pieces {
-		h.rl.RecordUsage(model, tokens/pieces, 0)
-		time.Sleep(time.Minute / time.Duration(pieces+1))
-	}
-}
-
-// The classes that wait are served as weighted fair queueing has it: whenever all of them wait,
-// what two of them got differs from their weights by no more than a call of each.
-func TestFairClassesAreServedByWeight(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(times(20, 3, 3000)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { serveByWeight(t, rand.New(rand.NewPCG(seed, 31))) })
-		})
-	}
-}
-
-func serveByWeight(t *testing.T, random *rand.Rand) {
-	const pieces, each = 50, 100 // tokens come back in pieces
-	weights := map[string]int{"a": 1 + random.IntN(5), "b": 1 + random.IntN(3), "": 1}
-	classes := make(map[string]ratelimit.Class)
-	for name, weight := range weights {
-		if name != "" {
-			classes[name] = ratelimit.Class{Weight: weight}
-		}
-	}
-	byRequests := random.IntN(3) == 0
-	quota := ratelimit.ModelQuota{MaxTPM: pieces * each}
-	if byRequests {
-		quota = ratelimit.ModelQuota{MaxRPM: pieces}
-	}
-	h := newFairHall(t, ratelimit.Config{Classes: classes, Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
-	h.fillEvenly("m", pieces*each, pieces)
-	largest := map[string]int{"a": 1 + random.IntN(150), "b": 1 + random.IntN(150), "": 1 + random.IntN(150)}
-	names := []string{"a", "b", ""}
-	for range 120 {
-		class := names[random.IntN(3)]
-		h.come(t.Context(), ratelimit.Request{Model: "m", PromptTokens: 1 + random.IntN(largest[class]), Class: class})
-	}
-	left := map[string]int{}
-	for _, c := range h.calls {
-		left[c.req.Class]++
-	}
-	time.Sleep(30 * time.Minute)
-	served := map[string]float64{}
-	last := map[string]int{"a": -1, "b": -1, "": -1}
-	turns := h.order()
-	if len(turns) != len(h.calls) {
-		t.Fatalf("%d of %d were served", len(turns), len(h.calls))
-	}
-	for i, c := range turns {
-		class := c.req.Class
-		if c.n < last[class] {
-			t.Fatalf("class %q: call %d is served after call %d", class, c.n, last[class])
-		}
-		last[class] = c.n
-		size := float64(c.req.PromptTokens)
-		if byRequests {
-			size = 1
-		}
-		served[class] += size
-		left[class]--
-		atOnce := i+1 < len(turns) && turns[i+1].served.Equal(c.served) // their order is not known
-		if min(left["a"], left["b"], left[""]) == 0 || atOnce {
-			continue
-		}
-		for _, other := range names {
-			bound := 2.0
-			gap := served[class]/float64(weights[class]) - served[other]/float64(weights[other])
-			if !byRequests {
-				bound = float64(largest[class])/float64(weights[class]) + float64(largest[other])/float64(weights[other])
-			}
-			if gap > bound || gap < -bound {
-				t.Fatalf("turn %d: %q of weight %d got %v, %q of weight %d got %v: the difference is above %v",
-					i, class, weights[class], served[class], other, weights[other], served[other], bound)
-			}
-		}
-	}
-}
-
 // fairLoad has so many goroutines of a class make calls without end.
 type fairLoad struct {
 	class, model     string
@@ -175,13 +91,9 @@ type fairLoad struct {
 	from, until      time.Duration // when it calls; zero until is for ever
 }
 
-// run has loads call for so long, and returns what each class was admitted after the first minute.
-func runLoads(t *testing.T, rl *ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
-	return runLoadsOn(t, []*ratelimit.RateLimiter{rl}, seed, d, loads...)
-}
-
-// runLoadsOn is runLoads over several limiters of one store.
-func runLoadsOn(t *testing.T, limiters []*ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
+// runLoads has loads call for so long, each caller one of the limiters, and returns what each class
+// was admitted after the first minute.
+func runLoads(t *testing.T, limiters []*ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
 	tokens, calls, longest = make(map[string]int), make(map[string]int), make(map[string]time.Duration)
 	ctx, cancel := context.WithCancel(t.Context())
 	begin := time.Now()
@@ -258,7 +170,7 @@ func TestFairClassesHaveTheirShares(t *testing.T) {
 				})
 				tt.a.class, tt.b.class, tt.a.model, tt.b.model = "a", "b", "m", "m"
 				tt.a.lasts, tt.b.lasts = 2*time.Second, 2*time.Second
-				tokens, calls, _ := runLoads(t, rl, 1, 10*time.Minute, tt.a, tt.b)
+				tokens, calls, _ := runLoads(t, []*ratelimit.RateLimiter{rl}, 1, 10*time.Minute, tt.a, tt.b)
 				got := share(tokens, "a")
 				if tt.requests {
 					got = share(calls, "a")
@@ -285,7 +197,7 @@ func TestFairLoneClassHasEverything(t *testing.T) {
 				}
 				time.Sleep(2*time.Minute + 1)
 				load := fairLoad{class: class, model: "m", callers: 20, smallest: 20, larger: 60}
-				tokens, _, _ := runLoads(t, rl, 1, 10*time.Minute, load)
+				tokens, _, _ := runLoads(t, []*ratelimit.RateLimiter{rl}, 1, 10*time.Minute, load)
 				if got := tokens[class]; got < 198_000 {
 					t.Errorf("%d tokens of 200,000 in ten minutes", got)
 				}
@@ -384,7 +296,7 @@ func TestFairAheadWithAging(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			}
 		})
-		_, calls, longest := runLoads(t, rl, 1, 15*time.Minute, fairLoad{class: "ahead", model: "m", callers: 90})
+		_, calls, longest := runLoads(t, []*ratelimit.RateLimiter{rl}, 1, 15*time.Minute, fairLoad{class: "ahead", model: "m", callers: 90})
 		others.Wait()
 		slices.SortFunc(served, time.Time.Compare)
 		for i := 1; i < len(served); i++ {
@@ -396,59 +308,6 @@ func TestFairAheadWithAging(t *testing.T) {
 			t.Errorf("%d others are served, ahead has %v calls, waits of at most %v", len(served), calls, longest)
 		}
 	})
-}
-
-// The flows of a class take turns, and each of them is first come, first served, with classes and
-// without.
-func TestFairFlowsTakeTurns(t *testing.T) {
-	t.Parallel()
-	for _, classes := range []map[string]ratelimit.Class{nil, {"c": {Weight: 2}}} {
-		for seed := range uint64(times(6, 2, 500)) {
-			synctest.Test(t, func(t *testing.T) { takeTurns(t, classes, rand.New(rand.NewPCG(seed, 37))) })
-		}
-	}
-}
-
-func takeTurns(t *testing.T, classes map[string]ratelimit.Class, random *rand.Rand) {
-	h := newFairHall(t, ratelimit.Config{Classes: classes, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 60, Burst: time.Second}}})
-	for range 60 {
-		h.rl.RecordUsage("m", 1, 0)
-	}
-	flows := []string{"", "one", "two", "three"}
-	left := map[string]int{}
-	for range 80 {
-		flow := flows[min(random.IntN(6), 3)] // "three" is the loudest
-		left[flow]++
-		req := ratelimit.Request{Model: "m", PromptTokens: 1, Class: "c", Flow: flow}
-		ctx := t.Context()
-		if random.IntN(2) == 0 {
-			ctx, req.Flow, req.Class = ratelimit.WithClass(ratelimit.WithFlow(ctx, flow), "c"), "", ""
-		}
-		c := h.come(ctx, req)
-		c.req.Flow = flow
-	}
-	late := time.Now()
-	time.Sleep(10 * time.Second)
-	time.Sleep(10 * time.Minute)
-	turns := h.order()
-	if len(turns) != 80 {
-		t.Fatalf("%d of 80 were served in ten minutes from %v", len(turns), late)
-	}
-	last, served := map[string]int{}, map[string]int{}
-	for i, c := range turns {
-		flow := c.req.Flow
-		if before, any := last[flow]; any && before > c.n {
-			t.Fatalf("flow %q: call %d is served after call %d", flow, c.n, before)
-		}
-		last[flow] = c.n
-		served[flow]++
-		left[flow]--
-		for _, other := range flows {
-			if left[other] > 0 && left[flow] > 0 && (served[flow]-served[other] > 1 || served[other]-served[flow] > 1) {
-				t.Fatalf("turn %d: the flows have %v, of which %v still wait", i, served, left)
-			}
-		}
-	}
 }
 
 // MaxQueue of a class bounds its waiters for a model, and nobody else's.

@@ -154,7 +154,7 @@ func TestFairLargeHeadDoesNotBlockAnotherClass(t *testing.T) {
 			})
 			large := fairLoad{class: "large", model: "m", callers: 5, smallest: 6000}
 			small := fairLoad{class: "small", model: "m", callers: 250, smallest: 50, larger: 100}
-			tokens, _, longest := runLoads(t, rl, 1, 30*time.Minute, large, small)
+			tokens, _, longest := runLoads(t, []*ratelimit.RateLimiter{rl}, 1, 30*time.Minute, large, small)
 			if got := share(tokens, "small"); got < 0.47 || got > 0.53 {
 				t.Errorf("%+v: the small ones have %.3f of %v", quota, got, tokens)
 			}
@@ -166,7 +166,7 @@ func TestFairLargeHeadDoesNotBlockAnotherClass(t *testing.T) {
 
 			rl.Reset("m")
 			small = fairLoad{class: "small", model: "m", callers: 4, smallest: 100, lasts: 15 * time.Second} // a tenth of the quota
-			tokens, calls, longest := runLoads(t, rl, 2, 30*time.Minute, large, small)
+			tokens, calls, longest := runLoads(t, []*ratelimit.RateLimiter{rl}, 2, 30*time.Minute, large, small)
 			if longest["small"] > 2*time.Minute || tokens["large"] < 170_000 {
 				t.Errorf("%+v: %d small ones beside large ones that wait, waits of %v, tokens %v", quota, calls["small"], longest, tokens)
 			}

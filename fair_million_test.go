@@ -551,7 +551,7 @@ func (s *wfqLife) play(steps int) {
 
 func TestFairMillionSteps(t *testing.T) {
 	t.Parallel()
-	const lives = 200
+	lives := times(200, 20, 200)
 	began := time.Now()
 	services, choices := 0, 0
 	steps := times(20_000, 2_000, 1_000_000) / lives

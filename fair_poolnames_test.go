@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -110,27 +109,6 @@ func TestPoolNamesAreTheirOwn(t *testing.T) {
 			check()
 		})
 	}
-}
-
-// A program that names the inside of a pool as a model does not reach the pool.
-func TestModelWithTheMarkOfAPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const mark = "\x1fpool:p"
-		rl := newLimiterWith(t, ratelimit.Config{
-			Quotas: map[string]ratelimit.ModelQuota{"m": {}},
-			Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxRPM: 1}}},
-		})
-		rl.RecordUsage("m", 1, 0)
-		rl.Reset(mark)
-		rl.SetQuota(mark, ratelimit.ModelQuota{MaxRPM: 100})
-		rl.RecordUsage(mark, 1, 0)
-		if d := rl.Decide("m", 1); d.Allowed || d.Pool != "p" {
-			t.Errorf("after a reset and a quota of %q: %+v", mark, d)
-		}
-		if s := rl.PoolStats("p"); s.RPM != 1 || s.MaxRPM != 1 {
-			t.Errorf("the pool is %+v", s)
-		}
-	})
 }
 
 // A limiter without pools writes a file as it always did, and one with them reads such a file.

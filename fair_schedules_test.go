@@ -311,20 +311,10 @@ func TestFairSchedules(t *testing.T) {
 	}
 }
 
-// The same over three limiters of one store.
+// The same over three limiters of one log.
 func TestFairSchedulesOfStore(t *testing.T) {
 	overFakes(t, times(60, 10, 20_000), func(t *testing.T, seed int, fake *fakestore.Fake) {
-		s := drawFairSchedule(t, uint64(seed))
-		s.lag = sharedHandOver
-		for range 3 {
-			rl, _, err := ratelimit.NewOverFake(fake, s.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { rl.Close() })
-			s.limiters = append(s.limiters, rl)
-		}
-		s.run(3 + s.random.IntN(8))
+		(&place{kind: inLog, log: fake, late: sharedHandOver}).schedule(t, uint64(seed), 8)
 	})
 }
 
@@ -335,17 +325,14 @@ func TestFairSchedulesOfSharedFile(t *testing.T) {
 	for seed := range uint64(times(6, 1, 1000)) {
 		path := filepath.Join(t.TempDir(), fmt.Sprint(seed))
 		synctest.Test(t, func(t *testing.T) {
-			s := drawFairSchedule(t, seed)
-			s.lag, s.cfg.Shared, s.cfg.LeaseTTL = sharedHandOver, true, time.Hour
-			for range 3 {
-				rl, err := ratelimit.NewWithSQLiteConfig(path, s.cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer rl.Close()
-				s.limiters = append(s.limiters, rl)
-			}
-			s.run(3 + s.random.IntN(times(8, 1, 8)))
+			(&place{kind: inFile, path: path, late: sharedHandOver}).schedule(t, seed, times(8, 1, 8))
 		})
 	}
+}
+
+// schedule runs a schedule over three limiters, with fewer calls more than three than most.
+func (p *place) schedule(t *testing.T, seed uint64, most int) {
+	s := drawFairSchedule(t, seed)
+	s.lag, s.limiters = p.late, p.three(t, s.cfg)
+	s.run(3 + s.random.IntN(most))
 }

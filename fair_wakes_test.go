@@ -5,7 +5,6 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,56 +13,8 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
-	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
-
-// aloneAndTogether runs a test with one limiter, which is both, and with two limiters of a store
-// and of a file. late is how much later than in memory a waiter may be served.
-func aloneAndTogether(t *testing.T, cfg ratelimit.Config, run func(t *testing.T, waits, other *ratelimit.RateLimiter, late time.Duration)) {
-	t.Run("memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiterWith(t, cfg)
-			run(t, rl, rl, 0)
-		})
-	})
-	t.Run("store", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			fake := fakestore.New()
-			var both [2]*ratelimit.RateLimiter
-			for i := range both {
-				rl, _, err := ratelimit.NewOverFake(fake, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer rl.Close()
-				both[i] = rl
-			}
-			run(t, both[0], both[1], sharedHandOver)
-		})
-	})
-	t.Run("file", func(t *testing.T) {
-		needSQLite(t)
-		if racetest.Factor > 1 {
-			t.Skip("the race detector sees the log alone, which takes a tenth of the time")
-		}
-		path := filepath.Join(t.TempDir(), "shared")
-		synctest.Test(t, func(t *testing.T) {
-			cfg.Shared, cfg.LeaseTTL = true, time.Hour
-			var both [2]*ratelimit.RateLimiter
-			for i := range both {
-				rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer rl.Close()
-				both[i] = rl
-			}
-			run(t, both[0], both[1], sharedHandOver)
-		})
-	})
-}
 
 // A waiter that both its model and its pool deny is served when its model lets it pass, if the pool
 // has had room before: by the end of a cooldown, or when tokens of the model leave its minute.
@@ -83,7 +34,7 @@ func TestFairModelOpensAfterItsPool(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			aloneAndTogether(t, cfg, func(t *testing.T, waits, other *ratelimit.RateLimiter, late time.Duration) {
+			onPairs(t, cfg, func(t *testing.T, waits, other *ratelimit.RateLimiter, late time.Duration) {
 				tt.deny(other)
 				open, _ := other.Reserve("other", 140, 0)
 				time.AfterFunc(10*time.Second, open.Cancel)
@@ -121,7 +72,7 @@ func TestFairHeadForTheDayHoldsUpNoOtherClass(t *testing.T) {
 		{"pool, another model, a minute", none, minute, "n", time.Minute + 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			aloneAndTogether(t, ratelimit.Config{
+			onPairs(t, ratelimit.Config{
 				Classes: map[string]ratelimit.Class{"x": {}, "y": {}},
 				Quotas:  map[string]ratelimit.ModelQuota{"m": tt.quota, "n": {}},
 				Pools:   map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: tt.pool}},
@@ -169,7 +120,7 @@ func TestFairPoolServesInTurnWhenItOpensForSeveral(t *testing.T) {
 				Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}, "c": {}},
 				Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
 			}
-			aloneAndTogether(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+			onPairs(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
 				other.RecordUsage("a", 100, 0)
 				time.Sleep(late)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -253,7 +204,7 @@ func TestFairPoolThatOpensAdmitsNoMoreThanItsLimit(t *testing.T) {
 		Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}, "c": {}},
 		Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
 	}
-	aloneAndTogether(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+	onPairs(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
 		other.RecordUsage("a", 100, 0)
 		time.Sleep(late)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -288,7 +239,7 @@ func TestFairWaiterOfTwoPools(t *testing.T) {
 		Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}, "c": {}},
 		Pools:  map[string]ratelimit.Pool{"first": pool("a", "b"), "later": pool("a", "c")},
 	}
-	aloneAndTogether(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+	onPairs(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
 		rl.RecordUsage("b", 100, 0)
 		time.Sleep(30 * time.Second)
 		other.RecordUsage("c", 100, 0)
@@ -337,7 +288,7 @@ func TestFairCallsThatPassAreServices(t *testing.T) {
 	} {
 		for _, model := range []string{"m", "n"} {
 			t.Run(how+" "+model, func(t *testing.T) {
-				aloneAndTogether(t, cfg, func(t *testing.T, waits, other *ratelimit.RateLimiter, late time.Duration) {
+				onPairs(t, cfg, func(t *testing.T, waits, other *ratelimit.RateLimiter, late time.Duration) {
 					h := &fairHall{T: t, rl: waits}
 					waits.RecordUsage(model, 50, 0)
 					low, passed := h.come(t.Context(), ratelimit.Request{Model: model, PromptTokens: 90}), 0
@@ -469,29 +420,12 @@ func TestFairHeadThatWaitsForLongStopsItsClassAlone(t *testing.T) {
 	for _, l := range longHeads() {
 		for _, class := range []string{"large", "ahead"} {
 			t.Run(fmt.Sprintf("%s, class %s", l.name, class), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					rl := newLimiterWith(t, l.config())
-					l.smallPasses(t, rl, rl, class)
+				onPairs(t, l.config(), func(t *testing.T, first, second *ratelimit.RateLimiter, _ time.Duration) {
+					l.smallPasses(t, first, second, class)
 				})
 			})
 		}
 	}
-}
-
-func TestFairHeadThatWaitsForLongStopsItsClassAloneOverProcesses(t *testing.T) {
-	overFakes(t, len(longHeads()), func(t *testing.T, i int, fake *fakestore.Fake) {
-		l := longHeads()[i]
-		var limiters []*ratelimit.RateLimiter
-		for range 2 {
-			rl, _, err := ratelimit.NewOverFake(fake, l.config())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { rl.Close() })
-			limiters = append(limiters, rl)
-		}
-		l.smallPasses(t, limiters[0], limiters[1], "large")
-	})
 }
 
 // A head that waits for room of the minute stops all classes, as before.

@@ -123,25 +123,27 @@ func TestHealthDenials(t *testing.T) {
 
 // Of limiters that share a quota each counts its own calls.
 func TestHealthDenialsShared(t *testing.T) {
-	needSQLite(t)
-	cfg := ratelimit.Config{
-		Backend: "sqlite", Shared: true, FilePath: filepath.Join(t.TempDir(), "state"), Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}},
-	}
-	lucky, refused := causeLimiter(t, cfg), causeLimiter(t, cfg)
-	reserveTimes(lucky, "m", 99)
-	reserveTimes(refused, "m", 101)
-	reserveTimes(lucky, "m", 100)
-	if got := warned(refused); len(got) != 1 || !strings.Contains(got[0], "100 of 101 calls") {
-		t.Errorf("the one that gets nothing warns of %q", got)
-	}
-	if got := warned(lucky); len(got) != 0 {
-		t.Errorf("the one that got half of its calls warns of %q", got)
-	}
+	onKinds(t, func(t *testing.T, p *place) {
+		if p.kind == alone {
+			t.Skip("shares nothing")
+		}
+		lucky, refused := p.pair(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		reserveTimes(lucky, "m", 99)
+		time.Sleep(p.late)
+		reserveTimes(refused, "m", 101)
+		reserveTimes(lucky, "m", 100)
+		if got := warned(refused); len(got) != 1 || !strings.Contains(got[0], "100 of 101 calls") {
+			t.Errorf("the one that gets nothing warns of %q", got)
+		}
+		if got := warned(lucky); len(got) != 0 {
+			t.Errorf("the one that got half of its calls warns of %q", got)
+		}
+	})
 }
 
 // Each row: what 40 calls estimate and use, and what is said of it.
 func TestHealthEstimates(t *testing.T) {
-	for _, shared := range []bool{false, true} {
+	eachKind(t, func(t *testing.T, p *place) {
 		for _, tt := range []struct {
 			estimated, used int
 			want            string
@@ -153,7 +155,7 @@ func TestHealthEstimates(t *testing.T) {
 			{10, 1234, `use 123 times`},
 			{0, 10, `calls of "m" estimate no tokens, and use 400: estimate them`},
 		} {
-			rl := sharedOrNot(t, shared, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {}}})
+			rl := p.open(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {}}})
 			for i := range 40 {
 				r, _ := rl.Reserve("m", tt.estimated, 0)
 				r.Commit(tt.used, 0)
@@ -166,11 +168,11 @@ func TestHealthEstimates(t *testing.T) {
 			released.Cancel() // which tells nothing of the estimate
 			got := warned(rl)
 			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.Contains(got[0], tt.want)) {
-				t.Errorf("shared %t: of %d estimated and %d used is warned %q, want %q", shared, tt.estimated, tt.used, got, tt.want)
+				t.Errorf("of %d estimated and %d used is warned %q, want %q", tt.estimated, tt.used, got, tt.want)
 			}
 			rl.Close()
 		}
-	}
+	})
 }
 
 // What was never settled by the program says nothing of its estimates.
@@ -271,26 +273,26 @@ func TestHealthErr(t *testing.T) {
 	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		cfg := ratelimit.Config{FilePath: filepath.Join(t.TempDir(), "state"), Backend: "sqlite", Shared: true}
-		rl := causeLimiter(t, cfg)
+		rl := openLimiter(t, cfg)
 		if err := rl.Health().Err; err != nil {
 			t.Error(err)
 		}
-		away := cfg.FilePath + ".away"
-		if err := os.Rename(cfg.FilePath, away); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
-			t.Fatal(err)
-		}
-		recordUntilAway(t, rl)
+		loseDatabase(t, cfg.FilePath, rl)
 		if err := rl.Health().Err; err == nil {
 			t.Error("without its database it is well")
 		}
 	})
 }
 
-// recordUntilAway has a limiter write until it finds that its database is not there any more.
-func recordUntilAway(t *testing.T, rl *ratelimit.RateLimiter) {
+// loseDatabase takes a database away, and has a limiter write until it finds that.
+func loseDatabase(t *testing.T, path string, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil { // so that it cannot be made anew
+		t.Fatal(err)
+	}
 	for began := time.Now(); rl.Err() == nil; rl.RecordUsage("m", 1, 1) {
 		if time.Since(began) > time.Minute {
 			t.Fatal("it does not find its database gone")
@@ -380,42 +382,39 @@ func TestAllRefused(t *testing.T) {
 				rl.Explain("m")
 			},
 		} {
-			for _, shared := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/shared %t", tt.name, way, shared), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						rl := sharedOrNot(t, shared, tt.cfg)
-						defer rl.Close()
-						if tt.before != nil {
-							tt.before(rl)
+			t.Run(tt.name+"/"+way, func(t *testing.T) {
+				onKinds(t, func(t *testing.T, p *place) {
+					rl := p.open(t, tt.cfg)
+					if tt.before != nil {
+						tt.before(rl)
+					}
+					for range 200 {
+						call(rl)
+					}
+					if stats := rl.State["m"]; stats != nil {
+						t.Errorf("it is in State: %+v", stats)
+					}
+					h, last := rl.Health(), rl.Explain("m").LastRefusal
+					if way == "reads" {
+						if len(h.Warnings) > 0 || last != nil {
+							t.Errorf("a read is taken for a call: %v, %+v", h.Warnings, last)
 						}
-						for range 200 {
-							call(rl)
-						}
-						if stats := rl.State["m"]; stats != nil {
-							t.Errorf("it is in State: %+v", stats)
-						}
-						h, last := rl.Health(), rl.Explain("m").LastRefusal
-						if way == "reads" {
-							if len(h.Warnings) > 0 || last != nil {
-								t.Errorf("a read is taken for a call: %v, %+v", h.Warnings, last)
-							}
-							return
-						}
-						if last == nil || last.Code != tt.code || last.Reason == "" || !last.At.Equal(time.Now()) {
-							t.Errorf("the last refusal is %+v, want %s", last, tt.code)
-						}
-						var denials *ratelimit.DenialsError
-						if len(h.Warnings) != 1 || !errors.As(h.Warnings[0], &denials) ||
-							denials.Model != "m" || denials.Refused != 200 || denials.Calls != 200 || denials.Code != tt.code {
-							t.Errorf("warned of %v, want 200 of 200", h.Warnings)
-						}
-						time.Sleep(70 * time.Second)
-						if got := warned(rl); len(got) > 0 {
-							t.Errorf("a minute later: %q", got)
-						}
-					})
+						return
+					}
+					if last == nil || last.Code != tt.code || last.Reason == "" || !last.At.Equal(time.Now()) {
+						t.Errorf("the last refusal is %+v, want %s", last, tt.code)
+					}
+					var denials *ratelimit.DenialsError
+					if len(h.Warnings) != 1 || !errors.As(h.Warnings[0], &denials) ||
+						denials.Model != "m" || denials.Refused != 200 || denials.Calls != 200 || denials.Code != tt.code {
+						t.Errorf("warned of %v, want 200 of 200", h.Warnings)
+					}
+					time.Sleep(70 * time.Second)
+					if got := warned(rl); len(got) > 0 {
+						t.Errorf("a minute later: %q", got)
+					}
 				})
-			}
+			})
 		}
 	}
 }
@@ -463,24 +462,21 @@ func TestRefusalsAreKept(t *testing.T) {
 
 // A call that has no place under MaxModels counts in its pool only, whose name is no model's.
 func TestHealthNamesNoPool(t *testing.T) {
-	for _, shared := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			rl := sharedOrNot(t, shared, ratelimit.Config{MaxModels: 1, Pools: map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 1000}}}})
-			defer rl.Close()
-			held, _ := rl.Reserve("a", 1, 0)
-			defer held.Cancel()
-			for range 40 {
-				r, d := rl.Reserve("b", 1000, 0)
-				if r == nil {
-					t.Fatal(d.Reason)
-				}
-				r.Commit(1, 0)
+	onKinds(t, func(t *testing.T, p *place) {
+		rl := p.open(t, ratelimit.Config{MaxModels: 1, Pools: map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 1000}}}})
+		held, _ := rl.Reserve("a", 1, 0)
+		defer held.Cancel()
+		for range 40 {
+			r, d := rl.Reserve("b", 1000, 0)
+			if r == nil {
+				t.Fatal(d.Reason)
 			}
-			if got := warned(rl); strings.Contains(strings.Join(got, ""), "pool:") {
-				t.Errorf("shared %t: warned of %q", shared, got)
-			}
-		})
-	}
+			r.Commit(1, 0)
+		}
+		if got := warned(rl); strings.Contains(strings.Join(got, ""), "pool:") {
+			t.Errorf("warned of %q", got)
+		}
+	})
 }
 
 // observedLimiter returns a limiter of 1,000 models, each with usage, an open call and refusals.

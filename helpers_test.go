@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -118,4 +119,57 @@ func subSum(s *ratelimit.AuditSum, input, output int, amount money.Amount) {
 	s.InputTokens -= input
 	s.OutputTokens -= output
 	s.Money = s.Money.Sub(amount)
+}
+
+// line is calls that wait, and the order in which they were served.
+type line struct {
+	*testing.T
+	rl    *ratelimit.RateLimiter
+	mu    sync.Mutex
+	order []string
+	kept  []*ratelimit.Reservation
+	wg    sync.WaitGroup
+}
+
+func newLine(t *testing.T, cfg ratelimit.Config) *line {
+	return &line{T: t, rl: newLimiterWith(t, cfg)}
+}
+
+// comes has a call wait, under a name.
+func (l *line) comes(name string, req ratelimit.Request) {
+	l.wg.Go(func() {
+		rs, err := l.rl.AcquireAll(l.Context(), req)
+		if err != nil {
+			l.Errorf("%s: %v", name, err)
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.order = append(l.order, name)
+		l.kept = append(l.kept, rs...)
+	})
+	synctest.Wait()
+}
+
+func (l *line) served() string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.order, " ")
+}
+
+func (l *line) expect(want string) {
+	l.Helper()
+	if got := l.served(); got != want {
+		l.Errorf("served %q, want %q", got, want)
+	}
+}
+
+// cancel gives everything back that was served last.
+func (l *line) cancelLast() {
+	l.mu.Lock()
+	r := l.kept[len(l.kept)-1]
+	l.kept = l.kept[:len(l.kept)-1]
+	l.mu.Unlock()
+	r.Cancel()
 }

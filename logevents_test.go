@@ -210,32 +210,29 @@ func TestLogEventsContextAndDefaultLogger(t *testing.T) {
 	}
 }
 
+// Events whose level is off cost nothing, and neither do refusals that are left out.
 func TestLogEventsOffAllocatesNothing(t *testing.T) {
-	logger, written := logOf(slog.LevelError)
-	h := ratelimit.LogEvents(logger, ratelimit.LogOptions{})
-	ctx := context.Background()
-	events := []*ratelimit.Event{
-		{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m", Estimated: ratelimit.Usage{PromptTokens: 1}},
-		{Kind: ratelimit.EventRefused, ID: 1, Model: "m", Decision: &ratelimit.Decision{Code: "x"}, Err: ratelimit.ErrClosed},
-		{Kind: ratelimit.EventSaved, System: "yaml"},
-	}
-	if n := testing.AllocsPerRun(100, func() {
-		for _, e := range events {
-			h.HandleEvent(ctx, e)
+	refused := &ratelimit.Event{Kind: ratelimit.EventRefused, ID: 1, Model: "m", Decision: &ratelimit.Decision{Code: "x"}, Err: ratelimit.ErrClosed}
+	for _, tt := range []struct {
+		level  slog.Level
+		events []*ratelimit.Event
+	}{
+		{slog.LevelError, []*ratelimit.Event{
+			{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m", Estimated: ratelimit.Usage{PromptTokens: 1}}, refused, {Kind: ratelimit.EventSaved, System: "yaml"},
+		}},
+		{slog.LevelInfo, []*ratelimit.Event{refused}},
+	} {
+		logger, written := logOf(tt.level)
+		h := ratelimit.LogEvents(logger, ratelimit.LogOptions{DenialsEvery: 1 << 30})
+		h.HandleEvent(context.Background(), refused) // is written where the level is on
+		before := written.Len()
+		if n := testing.AllocsPerRun(100, func() {
+			for _, e := range tt.events {
+				h.HandleEvent(context.Background(), e)
+			}
+		}); n != 0 || written.Len() > before {
+			t.Errorf("%v: %v allocations, written is %q", tt.level, n, written)
 		}
-	}); n != 0 || written.Len() > 0 {
-		t.Errorf("%v allocations, written is %q", n, written)
-	}
-}
-
-// Refusals that are left out cost nothing either.
-func TestLogEventsLeftOutAllocatesNothing(t *testing.T) {
-	logger, _ := logOf(slog.LevelInfo)
-	h := ratelimit.LogEvents(logger, ratelimit.LogOptions{DenialsEvery: 1 << 30})
-	e := &ratelimit.Event{Kind: ratelimit.EventRefused, Model: "m", Decision: &ratelimit.Decision{Code: "x"}}
-	h.HandleEvent(context.Background(), e)
-	if n := testing.AllocsPerRun(100, func() { h.HandleEvent(context.Background(), e) }); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

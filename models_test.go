@@ -409,17 +409,6 @@ func TestNamesChangeWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-func patternLimiter(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	cfg.FilePath = filepath.Join(t.TempDir(), "state.yaml")
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl
-}
-
 func TestPatternPrecedence(t *testing.T) {
 	quotas := map[string]ratelimit.ModelQuota{
 		"*": {MaxRPM: 1}, "gpt-*": {MaxRPM: 2}, "gpt-4*": {MaxRPM: 3}, "*/gpt-4o": {MaxRPM: 4}, "gpt-4o": {MaxRPM: 5},
@@ -447,7 +436,7 @@ func TestPatternPrecedence(t *testing.T) {
 		{"mine", "gpt-4*", "gpt-4-own", "gpt-4*", "gpt-4-own", "a pattern covers what an alias stands for"},
 	} {
 		for _, versions := range []bool{false, true} {
-			rl := patternLimiter(t, ratelimit.Config{
+			rl := openLimiter(t, ratelimit.Config{
 				Quotas: quotas, MatchVersions: versions, Aliases: map[string]string{"mine": "gpt-4-own"},
 			})
 			want, as := tt.exact, tt.exactAs
@@ -473,7 +462,7 @@ func TestPatternPrecedence(t *testing.T) {
 
 // A pattern limits each model that it covers by itself, as "*" does, and is no model.
 func TestPatternCountsEachModel(t *testing.T) {
-	rl := patternLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt-*": {MaxRPM: 1}}})
+	rl := openLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt-*": {MaxRPM: 1}}})
 	for _, model := range []string{"gpt-1", "gpt-2"} {
 		if r, _ := rl.Reserve(model, 1, 1); r == nil {
 			t.Errorf("the first call of %s is denied", model)
@@ -498,7 +487,7 @@ func TestPatternCountsEachModel(t *testing.T) {
 // The models under a pattern are bounded by MaxModels, and their days keep them.
 func TestPatternModelsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := patternLimiter(t, ratelimit.Config{
+		rl := openLimiter(t, ratelimit.Config{
 			MaxModels: 2,
 			Quotas:    map[string]ratelimit.ModelQuota{"day-*": {MaxRPD: 5}, "*": {MaxRPM: 5}},
 		})

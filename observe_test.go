@@ -340,24 +340,11 @@ func TestObserveAndWaiters(t *testing.T) {
 		{"another model", func(rl *ratelimit.RateLimiter) { rl.Observe("n", limits{RPM: left(10)}) }, time.Minute},
 		{"Reset", func(rl *ratelimit.RateLimiter) { rl.Reset("m") }, 10 * time.Second},
 	}
-	waits := map[string]func(ctx context.Context, rl *ratelimit.RateLimiter) error{
-		"Acquire": func(ctx context.Context, rl *ratelimit.RateLimiter) error {
-			_, err := rl.Acquire(ctx, "m", 1, 1)
-			return err
-		},
-		"AcquireAll": func(ctx context.Context, rl *ratelimit.RateLimiter) error {
-			_, err := rl.AcquireAll(ctx, ratelimit.Request{Model: "n"}, ratelimit.Request{Model: "m"})
-			return err
-		},
-		"WaitForCapacity": func(ctx context.Context, rl *ratelimit.RateLimiter) error {
-			return rl.WaitForCapacity(ctx, "m", 1)
-		},
-	}
 	for _, tt := range tests {
-		for name, wait := range waits {
+		for name, wait := range waysToWait {
 			t.Run(name+", "+tt.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}, "n": {MaxRPM: 10}}})
+					rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}, "n": {MaxRPM: 10}, "free": {}}})
 					start := time.Now()
 					rl.Observe("m", limits{RPM: left(0)})
 					var got time.Duration
@@ -402,70 +389,60 @@ func TestObserveTheDayOfAZone(t *testing.T) {
 	})
 }
 
-// A limiter that shares a database holds back for itself alone, and what others have
-// charged is not of others.
+// What a provider reports to one limiter is held back by all that share the quota, and what others
+// of them have charged is not of others.
 func TestObserveShared(t *testing.T) {
-	needSQLite(t)
-	path := filepath.Join(t.TempDir(), "shared.db")
-	open := func() *ratelimit.RateLimiter {
-		rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{
-			Shared: true, LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
-		})
-		if err != nil {
-			t.Fatal(err)
+	onPairs(t, ratelimit.Config{LearnQuotas: true, Quotas: quotas{"m": {MaxRPM: 10}}}, func(t *testing.T, a, b *ratelimit.RateLimiter, late time.Duration) {
+		for range 4 {
+			b.RecordUsage("m", 1, 1)
 		}
-		t.Cleanup(func() { rl.Close() })
-		return rl
-	}
-	a, b := open(), open()
-	for range 4 {
-		b.RecordUsage("m", 1, 1)
-	}
-	a.Observe("m", limits{RPM: left(6)})
-	if rs, d := a.ReserveAll(append(make3("m"), make3("m")...)...); rs == nil {
-		t.Errorf("what another limiter charged is held back, too: %+v", d)
-	} else {
-		rs.Cancel()
-	}
-	a.Observe("m", limits{RPM: left(0)})
-	b.RecordUsage("m", 1, 1) // which is replayed
-	if d := a.Decide("m", 1); d.Code != ratelimit.DecisionRPMLimit || d.Stats.RPM != 5 {
-		t.Errorf("%+v", d)
-	}
-	if d := b.Decide("m", 1); d.Code != ratelimit.DecisionRPMLimit {
-		t.Errorf("it is not held back in another process: %+v", d)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := a.Acquire(t.Context(), "m", 1, 1)
-		done <- err
-	}()
-	for a.Stats("m").Waiting == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: 9, Remaining: 4, HasRemaining: true}})
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	// The database was told by hand, so that is the most.
-	for _, tt := range []struct{ limit, want int }{{7, 7}, {1000, 10}, {8, 8}} {
-		a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: tt.limit}})
-		_, mine, _ := a.QuotaFor("m")
-		_, others, _ := b.QuotaFor("m")
-		if mine.MaxRPM != tt.want || others.MaxRPM != tt.want {
-			t.Errorf("limit %d: %d here and %d there, want %d", tt.limit, mine.MaxRPM, others.MaxRPM, tt.want)
+		time.Sleep(late)
+		a.Observe("m", limits{RPM: left(6)})
+		if rs, d := a.ReserveAll(append(make3("m"), make3("m")...)...); rs == nil {
+			t.Errorf("what another limiter charged is held back, too: %+v", d)
+		} else {
+			rs.Cancel()
 		}
-	}
-	b.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 20})
-	if _, q, _ := a.QuotaFor("m"); q.MaxRPM != 20 {
-		t.Errorf("the quota of another process is %+v here", q)
-	}
-	a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: 1000}})
-	if _, q, _ := a.QuotaFor("m"); q.MaxRPM != 20 {
-		t.Errorf("%+v is more than was said elsewhere", q)
-	}
-	a.Close()
-	a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: 1, HasRemaining: true}})
+		a.Observe("m", limits{RPM: left(0)})
+		b.RecordUsage("m", 1, 1) // which is replayed
+		time.Sleep(late)
+		if d := a.Decide("m", 1); d.Code != ratelimit.DecisionRPMLimit || d.Stats.RPM != 5 {
+			t.Errorf("%+v", d)
+		}
+		if d := b.Decide("m", 1); d.Code != ratelimit.DecisionRPMLimit || d.Stats.ExternalRPM != 6 {
+			t.Errorf("it is not held back in another process: %+v", d)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.Acquire(t.Context(), "m", 1, 1)
+			done <- err
+		}()
+		synctest.Wait()
+		a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: 9, Remaining: 4, HasRemaining: true}})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		quotasAre := func(what string, want int) {
+			t.Helper()
+			time.Sleep(late)
+			for _, rl := range []*ratelimit.RateLimiter{a, b} {
+				if _, q, _ := rl.QuotaFor("m"); q.MaxRPM != want {
+					t.Errorf("%s: %d, want %d", what, q.MaxRPM, want)
+				}
+			}
+		}
+		// The quota was told by hand, so that is the most.
+		for _, tt := range []struct{ limit, want int }{{7, 7}, {1000, 10}, {8, 8}} {
+			a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: tt.limit}})
+			quotasAre(fmt.Sprint("limit ", tt.limit), tt.want)
+		}
+		b.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 20})
+		quotasAre("set by another process", 20)
+		a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: 1000}})
+		quotasAre("more than was said elsewhere", 20)
+		a.Close()
+		a.Observe("m", limits{RPM: ratelimit.ProviderLimit{Limit: 1, HasRemaining: true}})
+	})
 }
 
 func TestObserveAtOnce(t *testing.T) {

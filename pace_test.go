@@ -250,26 +250,6 @@ func TestPaceServesWaiters(t *testing.T) {
 	})
 }
 
-// What is not spread costs nothing more, and what is allocates no more.
-func TestPaceDoesNotAllocate(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1_000_000_000, MaxTPM: 1_000_000_000, Burst: time.Second})
-	for range 10_000 {
-		rl.RecordUsage("m", 1, 1)
-	}
-	if n := testing.AllocsPerRun(1000, func() { rl.CanSend("m", 1) }); n != 0 {
-		t.Errorf("CanSend: %v allocations", n)
-	}
-	slow := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 60, Burst: 1})
-	slow.RecordUsage("m", 1, 1)
-	if n := testing.AllocsPerRun(1000, func() {
-		if slow.Decide("m", 1).Allowed {
-			t.Error("allowed")
-		}
-	}); n != 0 {
-		t.Errorf("a denial: %v allocations", n)
-	}
-}
-
 func ExampleModelQuota_burst() {
 	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
 		FilePath: "/dev/null/none", // nothing is saved

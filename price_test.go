@@ -190,7 +190,7 @@ func TestBuiltinPrices(t *testing.T) {
 		{"the models of a host are not those of their makers", ratelimit.Config{Pools: everything, Providers: []ratelimit.Provider{ratelimit.ProviderAzure}}, nil, "my-deployment", -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rl := budget(t, tt.cfg)
+			rl := openLimiter(t, tt.cfg)
 			if tt.change != nil {
 				tt.change(rl)
 			}
@@ -214,11 +214,11 @@ func TestBuiltinPrices(t *testing.T) {
 			}
 		})
 	}
-	rl := budget(t, ratelimit.Config{})
+	rl := openLimiter(t, ratelimit.Config{})
 	if p, ok := rl.PriceOf(model); !ok || p.Cost(money.Usage{Input: used, Output: 10_000}) != money.USD(3.45) {
 		t.Errorf("without a budget the price is %+v, %v", p, ok)
 	}
-	if p, ok := budget(t, ratelimit.Config{NoPrices: true}).PriceOf(model); ok {
+	if p, ok := openLimiter(t, ratelimit.Config{NoPrices: true}).PriceOf(model); ok {
 		t.Errorf("without built-in prices it is %+v", p)
 	}
 }
@@ -264,11 +264,11 @@ func TestBuiltinPricesOfBudgetsFoundThere(t *testing.T) {
 	})
 	t.Run("in a file", func(t *testing.T) {
 		path := t.TempDir() + "/state.yaml"
-		first := budget(t, ratelimit.Config{FilePath: path, Quotas: map[string]ratelimit.ModelQuota{"gpt-5.5": {MaxSpendPerDay: 10 * money.Dollar}}})
+		first := openLimiter(t, ratelimit.Config{FilePath: path, Quotas: map[string]ratelimit.ModelQuota{"gpt-5.5": {MaxSpendPerDay: 10 * money.Dollar}}})
 		if err := first.Persist(); err != nil {
 			t.Fatal(err)
 		}
-		second := budget(t, ratelimit.Config{FilePath: path})
+		second := openLimiter(t, ratelimit.Config{FilePath: path})
 		if err := second.Load(); err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func TestStalePrice(t *testing.T) {
 	ratelimit.ForgetToldStale()
 	synctest.Test(t, func(t *testing.T) {
 		var told []error
-		rl := budget(t, ratelimit.Config{
+		rl := openLimiter(t, ratelimit.Config{
 			Quotas:  map[string]ratelimit.ModelQuota{"*": {MaxSpendPerDay: money.Dollar}},
 			OnError: func(err error) { told = append(told, err) },
 		})

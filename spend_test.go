@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"runtime"
@@ -14,31 +15,20 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // dollarEach is a price at which a million tokens cost a dollar, whatever they are.
 var dollarEach = money.Price{Input: money.Dollar, Output: money.Dollar}
 
-func budget(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	if cfg.FilePath == "" {
-		cfg.FilePath = t.TempDir() + "/state.yaml"
-	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl
-}
+// microPrices make a token of input cost a micro-dollar, and one of output two.
+var microPrices = map[string]money.Price{"*": {Input: money.Dollar, Output: 2 * money.Dollar}}
 
 // A price is found by the counted name, the requested one, the model of a version, the longest
 // pattern, and "*".
 func TestPriceOf(t *testing.T) {
 	price := func(n int) money.Price { return money.Price{Input: money.Amount(n)} }
-	rl := budget(t, ratelimit.Config{
+	rl := openLimiter(t, ratelimit.Config{
 		Quotas: map[string]ratelimit.ModelQuota{"counted": {}, "gpt-4o": {}}, MatchVersions: true,
 		Aliases: map[string]string{"fast": "counted", "quick": "other", "named": "counted"},
 		Prices: map[string]money.Price{
@@ -70,7 +60,7 @@ func TestBadMoney(t *testing.T) {
 	if !errors.Is(err, money.ErrInvalidPrice) || !strings.Contains(err.Error(), `model "m"`) || !strings.Contains(err.Error(), "Output (output) is negative: -$0.000001") {
 		t.Errorf("Prices: %v", err)
 	}
-	rl := budget(t, ratelimit.Config{Prices: map[string]money.Price{"m": dollarEach}})
+	rl := openLimiter(t, ratelimit.Config{Prices: map[string]money.Price{"m": dollarEach}})
 	if err := rl.SetPrice("m", bad); !errors.Is(err, money.ErrInvalidPrice) || !strings.Contains(err.Error(), "set price: ") {
 		t.Errorf("SetPrice: %v", err)
 	}
@@ -87,32 +77,13 @@ func TestBadMoney(t *testing.T) {
 			t.Errorf("%+v: %+v", q, d)
 		}
 	}
+	_, err = ratelimit.NewWithConfig(ratelimit.Config{FilePath: t.TempDir() + "/s", Pools: map[string]ratelimit.Pool{"bad": {Quota: ratelimit.ModelQuota{MaxSpendPerMonth: -1}}}})
+	if err == nil || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("a pool: %v", err)
+	}
 	_, err = ratelimit.NewWithConfig(ratelimit.Config{FilePath: t.TempDir() + "/s", Unpriced: 7})
 	if err == nil || !strings.Contains(err.Error(), "Unpriced: unpriced policy is 7") {
 		t.Errorf("Unpriced: %v", err)
-	}
-}
-
-// A model without a price inside a budget is refused for good, until it has one; or it is free.
-func TestUnpriced(t *testing.T) {
-	quotas := map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.Dollar}, "free": {MaxRPD: 5}}
-	rl := budget(t, ratelimit.Config{Quotas: quotas})
-	_, d := rl.Reserve("m", 1, 1)
-	if d.Allowed || !d.Never || d.Code != ratelimit.DecisionUnpriced || rl.CanSend("m", 1) {
-		t.Errorf("%+v", d)
-	}
-	if _, d := rl.Reserve("free", 1, 1); !d.Allowed {
-		t.Errorf("outside of budgets: %+v", d)
-	}
-	if err := rl.SetPrice("m", money.Price{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, d := rl.Reserve("m", 1, 1); !d.Allowed || !rl.CanSend("m", 1) {
-		t.Errorf("at the price of a free model: %+v", d)
-	}
-	rl = budget(t, ratelimit.Config{Quotas: quotas, Unpriced: ratelimit.UnpricedFree})
-	if r, d := rl.Reserve("m", math.MaxInt, math.MaxInt); !d.Allowed || rl.Stats("m").SpendDay != 0 {
-		t.Errorf("free: %+v, %v", d, r)
 	}
 }
 
@@ -122,7 +93,7 @@ func TestSpendDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(30*24*time.Hour + 12*time.Hour) // noon of the last day of January 2000
 		q := ratelimit.ModelQuota{MaxSpendPerDay: 10 * money.Dollar, MaxSpendPerMonth: 12 * money.Dollar, MaxRPM: 100, DayZone: "UTC"}
-		rl := budget(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": q}, Prices: map[string]money.Price{"m": dollarEach}})
+		rl := openLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": q}, Prices: map[string]money.Price{"m": dollarEach}})
 		rl.RecordSpend("m", 1, 1, money.Usage{Input: 4_000_000, Output: 5_000_000})
 		const hours = time.Hour
 		for _, tt := range []struct {
@@ -160,7 +131,7 @@ func TestSpendDenies(t *testing.T) {
 
 // What is rounded up is one call, and the sum stops at the largest amount.
 func TestSpendRoundsAndSaturates(t *testing.T) {
-	rl := budget(t, ratelimit.Config{
+	rl := openLimiter(t, ratelimit.Config{
 		Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerMonth: 3 * money.Micro}, "much": {MaxSpendPerMonth: money.Max}},
 		Prices: map[string]money.Price{"m": {Input: 1, Output: 1}, "much": {Input: money.Max}},
 	})
@@ -175,9 +146,9 @@ func TestSpendRoundsAndSaturates(t *testing.T) {
 		t.Errorf("a fourth: %+v", d)
 	}
 	rl.RecordUsage("much", 999_999, 0)
-	rl.RecordUsage("much", 2_000_000, 0)
-	if s := rl.Stats("much"); s.SpendMonth != money.Max {
-		t.Errorf("%v", s.SpendMonth)
+	rl.RecordUsage("much", math.MaxInt, math.MaxInt)
+	if s := rl.Stats("much"); s.SpendMonth != money.Max || s.SpendDay != money.Max {
+		t.Errorf("%v a day, %v a month", s.SpendDay, s.SpendMonth)
 	}
 	if d := rl.Decide("much", 1); d.Allowed {
 		t.Errorf("%+v", d)
@@ -187,23 +158,27 @@ func TestSpendRoundsAndSaturates(t *testing.T) {
 	}
 }
 
-// A budget of a pool is that of all its models, at the price of each.
+// A budget of a pool is that of all its models, at the price of each, and of all limiters that
+// share it.
 func TestSpendOfPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := budget(t, ratelimit.Config{
-			Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 10 * money.Dollar}}},
-			Prices: map[string]money.Price{"a": dollarEach, "b": {Input: 2 * money.Dollar}},
-		})
+	onPairs(t, ratelimit.Config{
+		Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 10 * money.Dollar}}},
+		Prices: map[string]money.Price{"a": dollarEach, "b": {Input: 2 * money.Dollar}},
+	}, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+		began := time.Now()
 		r, d := rl.Reserve("a", 3_000_000, 3_000_000)
 		if !d.Allowed || rl.PoolStats("all").SpendDay != 6*money.Dollar {
 			t.Fatalf("%+v, %+v", d, rl.PoolStats("all"))
 		}
-		if _, d := rl.Reserve("b", 2_000_001, 0); d.Code != ratelimit.DecisionSpendLimit || d.Pool != "all" || d.RetryAfter != 24*time.Hour {
+		time.Sleep(late)
+		_, d = other.Reserve("b", 2_000_001, 0)
+		if day := (time.Since(began) + d.RetryAfter).Round(time.Millisecond); d.Code != ratelimit.DecisionSpendLimit || d.Pool != "all" || !d.OverBudget || day != 24*time.Hour {
 			t.Errorf("above the rest: %+v", d)
 		}
 		r.CommitUsage(1, 1, money.Usage{CachedInput: 1_000_000})
-		if s := rl.PoolStats("all"); s.SpendDay != money.Dollar || rl.Stats("a").SpendDay != money.Dollar {
-			t.Errorf("settled: %+v, %+v", s, rl.Stats("a"))
+		time.Sleep(late)
+		if s := other.PoolStats("all"); s.SpendDay != money.Dollar || other.Stats("a").SpendDay != money.Dollar {
+			t.Errorf("settled: %+v, %+v", s, other.Stats("a"))
 		}
 		rl.RecordUsage("b", 1_000_000, 0)
 		rs, d := rl.ReserveAll(ratelimit.Request{Model: "a", PromptTokens: 1_000_000}, ratelimit.Request{Model: "b", PromptTokens: 3_000_000})
@@ -228,59 +203,15 @@ func TestSpendOfPool(t *testing.T) {
 	})
 }
 
-// A waiter passes when the day ends, or when a call costs less than it could; one whose deadline is
-// before that is refused at once.
-func TestSpendWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := budget(t, ratelimit.Config{
-			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: money.Dollar}}, Prices: map[string]money.Price{"m": dollarEach},
-		})
-		r, _ := rl.Reserve("m", 1_000_000, 0)
-		began := time.Now()
-		go func() { time.Sleep(time.Minute); r.Commit(500_000, 0) }()
-		if _, err := rl.Acquire(t.Context(), "m", 500_000, 0); err != nil || time.Since(began) != time.Minute {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		rl.RecordUsage("m", 1, 0)
-		if _, err := rl.Acquire(t.Context(), "m", 500_000, 0); err != nil || time.Since(began) != 24*time.Hour {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-	})
-}
-
-// aloneAndSharedIn is aloneAndShared in a bubble, where there are no subtests.
-func aloneAndSharedIn(t *testing.T, cfg ratelimit.Config, run func(rl *ratelimit.RateLimiter)) {
-	run(newLimiterWith(t, cfg))
-	cfg.FilePath = ""
-	rl, _, err := ratelimit.NewOverFake(fakestore.New(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rl.Close()
-	run(rl)
-}
-
-// aloneAndShared runs a test for a limiter alone, and for one over a shared log.
-func aloneAndShared(t *testing.T, cfg ratelimit.Config, run func(t *testing.T, rl *ratelimit.RateLimiter)) {
-	t.Run("alone", func(t *testing.T) { run(t, newLimiterWith(t, cfg)) })
-	t.Run("shared", func(t *testing.T) {
-		rl, _, err := ratelimit.NewOverFake(fakestore.New(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rl.Close()
-		run(t, rl)
-	})
-}
-
 // A call that was made before its limiter had any price is settled at the price of its settlement,
 // as SetPrice says.
 func TestFirstPriceAppliesToOpenCalls(t *testing.T) {
 	pool := ratelimit.Pool{Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxInFlight: 5}}
 	for _, quota := range []ratelimit.ModelQuota{{MaxRPM: 10}, {MaxInFlight: 5}} {
-		aloneAndShared(t, ratelimit.Config{
-			Quotas: map[string]ratelimit.ModelQuota{"m": quota}, Pools: map[string]ratelimit.Pool{"p": pool},
-		}, func(t *testing.T, rl *ratelimit.RateLimiter) {
+		onKinds(t, func(t *testing.T, p *place) {
+			rl := p.open(t, ratelimit.Config{
+				Quotas: map[string]ratelimit.ModelQuota{"m": quota}, Pools: map[string]ratelimit.Pool{"p": pool},
+			})
 			committed, _ := rl.Reserve("m", 80, 0)
 			cancelled, _ := rl.Reserve("m", 80, 0)
 			if err := rl.SetPrice("m", money.Price{Input: money.Dollar}); err != nil {
@@ -303,12 +234,13 @@ func TestFirstPriceAppliesToOpenCalls(t *testing.T) {
 // Calls of models without a place are in the sums of "other" if a pool counts them, so the classes
 // add up to what the models do.
 func TestAuditOfModelsWithoutPlace(t *testing.T) {
-	aloneAndShared(t, ratelimit.Config{
-		MaxModels: 1, Prices: microPrices, Classes: map[string]ratelimit.Class{"c": {}},
-		Pools: map[string]ratelimit.Pool{
-			"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 1000}}, "q": {Models: []string{"b", "z"}},
-		},
-	}, func(t *testing.T, rl *ratelimit.RateLimiter) {
+	onKinds(t, func(t *testing.T, p *place) {
+		rl := p.open(t, ratelimit.Config{
+			MaxModels: 1, Prices: microPrices, Classes: map[string]ratelimit.Class{"c": {}},
+			Pools: map[string]ratelimit.Pool{
+				"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: 1000}}, "q": {Models: []string{"b", "z"}},
+			},
+		})
 		var all []*ratelimit.Reservation
 		for _, req := range []ratelimit.Request{{Model: "a", PromptTokens: 10}, {Model: "b", PromptTokens: 20, Class: "c"}, {Model: "z", PromptTokens: 30}} {
 			r, d := rl.ReserveAny(req)
@@ -362,9 +294,10 @@ func TestAuditOfModelsWithoutPlace(t *testing.T) {
 // The account that models share for which there is no room is nobody's by its name: a tenant that
 // chose that name would else have all further models share it.
 func TestModelNamedAsTheSharedAccount(t *testing.T) {
-	aloneAndShared(t, ratelimit.Config{
-		Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxSpendPerDay: 100}},
-	}, func(t *testing.T, rl *ratelimit.RateLimiter) {
+	onKinds(t, func(t *testing.T, p *place) {
+		rl := p.open(t, ratelimit.Config{
+			Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxSpendPerDay: 100}},
+		})
 		rl.RecordUsage("\x1fother", 100, 0)
 		if d := rl.Decide("another", 100); !d.Allowed {
 			t.Errorf("another model: %+v", d)
@@ -381,33 +314,32 @@ func TestSpendOfChangingZones(t *testing.T) {
 	quota := func(zone string) ratelimit.ModelQuota {
 		return ratelimit.ModelQuota{MaxSpendPerDay: 1000, MaxSpendPerMonth: 1000, DayZone: zone}
 	}
-	synctest.Test(t, func(t *testing.T) {
-		aloneAndSharedIn(t, ratelimit.Config{
-			FilePath: filepath.Join(t.TempDir(), "f"), Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"m": quota("UTC")},
+	onKinds(t, func(t *testing.T, p *place) {
+		rl := p.open(t, ratelimit.Config{
+			Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"m": quota("UTC")},
 			Pools: map[string]ratelimit.Pool{"p": {Models: []string{"m"}, Quota: quota("UTC")}},
-		}, func(rl *ratelimit.RateLimiter) {
-			begin := time.Now()
-			rl.RecordUsage("m", 10, 0)
-			spent := money.Amount(10)
-			for i, zone := range []string{"America/Los_Angeles", "UTC", "Asia/Tokyo", "America/Los_Angeles", "UTC", "", "Pacific/Kiritimati", "UTC"} {
-				time.Sleep(time.Minute)
-				rl.SetQuota("m", quota(zone))
-				rl.SetPool("p", ratelimit.Pool{Models: []string{"m"}, Quota: quota(zone)})
-				rl.RecordUsage("m", 10, 0)
-				r, _ := rl.Reserve("m", 5, 0)
-				r.Commit(1, 0)
-				spent += 11
-				if err := rl.Persist(); err != nil {
-					t.Error(err)
-				}
-				if err := rl.Load(); err != nil {
-					t.Error(err)
-				}
-				if m, p := rl.Stats("m").SpendMonth, rl.PoolStats("p").SpendMonth; m != spent || p != spent {
-					t.Errorf("change %d, to %q, after %v: spent %v, and %v of the pool, want %v", i, zone, time.Since(begin), m, p, spent)
-				}
-			}
 		})
+		begin := time.Now()
+		rl.RecordUsage("m", 10, 0)
+		spent := money.Amount(10)
+		for i, zone := range []string{"America/Los_Angeles", "UTC", "Asia/Tokyo", "America/Los_Angeles", "UTC", "", "Pacific/Kiritimati", "UTC"} {
+			time.Sleep(time.Minute)
+			rl.SetQuota("m", quota(zone))
+			rl.SetPool("p", ratelimit.Pool{Models: []string{"m"}, Quota: quota(zone)})
+			rl.RecordUsage("m", 10, 0)
+			r, _ := rl.Reserve("m", 5, 0)
+			r.Commit(1, 0)
+			spent += 11
+			if err := rl.Persist(); err != nil {
+				t.Error(err)
+			}
+			if err := rl.Load(); err != nil {
+				t.Error(err)
+			}
+			if m, p := rl.Stats("m").SpendMonth, rl.PoolStats("p").SpendMonth; m != spent || p != spent {
+				t.Errorf("change %d, to %q, after %v: spent %v, and %v of the pool, want %v", i, zone, time.Since(begin), m, p, spent)
+			}
+		}
 	})
 }
 
@@ -424,7 +356,7 @@ func TestBudgetWaitsOnlyForWhatMayComeBack(t *testing.T) {
 			{700, 100, 100, 301, false},
 			{1000, 0, 0, 1, false}, // an open call that costs nothing
 		} {
-			synctest.Test(t, func(t *testing.T) {
+			onKinds(t, func(t *testing.T, p *place) {
 				cfg := ratelimit.Config{Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}}
 				switch budget := (ratelimit.ModelQuota{MaxSpendPerDay: 1000}); how {
 				case "model":
@@ -434,35 +366,224 @@ func TestBudgetWaitsOnlyForWhatMayComeBack(t *testing.T) {
 				default:
 					cfg.Pools = map[string]ratelimit.Pool{"p": {Models: []string{"m"}, Quota: budget}}
 				}
-				run := func(rl *ratelimit.RateLimiter) {
-					rl.RecordUsage("m", test.recorded, 0)
-					first, d := rl.Reserve("m", test.open, 0)
-					if !d.Allowed {
-						t.Fatal(d)
-					}
-					second, d := rl.Reserve("m", test.open2, 0)
-					if !d.Allowed {
-						t.Fatal(d)
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-					defer cancel()
-					time.AfterFunc(time.Second, func() { first.Cancel(); second.Cancel() })
-					began := time.Now()
-					r, err := rl.Acquire(ctx, "m", test.asks, 0)
-					took := time.Since(began)
-					switch {
-					case test.waits && (err != nil || took < time.Second):
-						t.Errorf("%s %+v: %v after %v", how, test, err, took)
-					case !test.waits && (!errors.Is(err, ratelimit.ErrBudget) || took != 0):
-						t.Errorf("%s %+v: %v after %v, want ErrBudget at once", how, test, err, took)
-					}
-					if err == nil {
-						r.Cancel()
-					}
-					time.Sleep(2 * time.Second)
+				rl := p.open(t, cfg)
+				rl.RecordUsage("m", test.recorded, 0)
+				first, d := rl.Reserve("m", test.open, 0)
+				if !d.Allowed {
+					t.Fatal(d)
 				}
-				aloneAndSharedIn(t, cfg, run)
+				second, d := rl.Reserve("m", test.open2, 0)
+				if !d.Allowed {
+					t.Fatal(d)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				time.AfterFunc(time.Second, func() { first.Cancel(); second.Cancel() })
+				began := time.Now()
+				r, err := rl.Acquire(ctx, "m", test.asks, 0)
+				took := time.Since(began)
+				switch {
+				case test.waits && (err != nil || took < time.Second):
+					t.Errorf("%s %+v: %v after %v", how, test, err, took)
+				case !test.waits && (!errors.Is(err, ratelimit.ErrBudget) || took != 0):
+					t.Errorf("%s %+v: %v after %v, want ErrBudget at once", how, test, err, took)
+				}
+				if err == nil {
+					r.Cancel()
+				}
+				time.Sleep(2 * time.Second)
 			})
 		}
+	}
+}
+
+func newBudget(t *testing.T, q ratelimit.ModelQuota) *ratelimit.RateLimiter {
+	t.Helper()
+	return newLimiterWith(t, ratelimit.Config{Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"m": q}})
+}
+
+// A denial says when all limits pass, and names the first that denies.
+func TestSpendBesideOtherLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newBudget(t, ratelimit.ModelQuota{MaxRPM: 1, MaxSpendPerDay: 100, DayZone: "UTC"})
+		time.Sleep(20 * time.Hour)
+		rl.RecordUsage("m", 10, 10)
+		if d := rl.Decide("m", 1); d.Code != ratelimit.DecisionRPMLimit || d.RetryAfter != time.Minute+1 {
+			t.Errorf("the minute alone: %+v", d)
+		}
+		if d := rl.Decide("m", 71); d.Code != ratelimit.DecisionSpendLimit || d.RetryAfter != 4*time.Hour {
+			t.Errorf("the minute and the day: %+v", d)
+		}
+		if d := rl.Decide("m", 101); !d.Never || d.RetryAfter != 0 {
+			t.Errorf("more than a day has: %+v", d)
+		}
+		time.Sleep(3*time.Hour + 59*time.Minute + 30*time.Second)
+		rl.RecordUsage("m", 0, 0)
+		if d := rl.Decide("m", 71); d.Code != ratelimit.DecisionSpendLimit || d.RetryAfter != time.Minute+1 {
+			t.Errorf("just before midnight: %+v", d)
+		}
+	})
+}
+
+// Whoever waits for money gets it when it comes back, when there is more of it, and when the day
+// ends, and is refused at once where that is too late.
+func TestWaitsForMoney(t *testing.T) {
+	budget := ratelimit.ModelQuota{MaxSpendPerDay: 100, DayZone: "UTC"}
+	for _, tt := range []struct {
+		name string
+		free func(rl *ratelimit.RateLimiter, open *ratelimit.Reservation)
+		wait time.Duration
+	}{
+		{"Commit of less", func(_ *ratelimit.RateLimiter, open *ratelimit.Reservation) { open.Commit(10, 0) }, time.Hour},
+		{"CommitUsage of less", func(_ *ratelimit.RateLimiter, open *ratelimit.Reservation) {
+			open.CommitUsage(80, 0, money.Usage{Input: 10})
+		}, time.Hour},
+		{"Cancel", func(_ *ratelimit.RateLimiter, open *ratelimit.Reservation) { open.Cancel() }, time.Hour},
+		{"SetQuota", func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxSpendPerDay: 200, DayZone: "UTC"})
+		}, time.Hour},
+		{"SetPrice", func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
+			rl.SetPrice("m", money.Price{Input: money.Cent})
+		}, time.Hour},
+		{"a free model", func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.SetPrice("m", money.Price{}) }, time.Hour},
+		{"midnight", func(*ratelimit.RateLimiter, *ratelimit.Reservation) {}, 24 * time.Hour},
+		{"Commit of more", func(_ *ratelimit.RateLimiter, open *ratelimit.Reservation) { open.Commit(1000, 0) }, 24 * time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newBudget(t, budget)
+				open, _ := rl.Reserve("m", 80, 0)
+				time.AfterFunc(time.Hour, func() { tt.free(rl, open) })
+				soon, cancel := context.WithTimeout(t.Context(), tt.wait-1)
+				defer cancel()
+				if r, err := rl.Acquire(soon, "m", 50, 0); tt.wait == 24*time.Hour && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("too late by a nanosecond: %v, %v", r, err)
+				}
+				begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+				r, err := rl.Acquire(t.Context(), "m", 50, 0)
+				if err != nil || time.Since(begin) != tt.wait {
+					t.Errorf("%v after %v, want it after %v", err, time.Since(begin), tt.wait)
+				}
+				r.Commit(50, 0)
+				runtime.KeepAlive(open)
+			})
+		})
+	}
+}
+
+// A model without a price inside a budget is refused for good, until it has one, or is free.
+func TestUnpricedModels(t *testing.T) {
+	for _, free := range []bool{false, true} {
+		cfg := ratelimit.Config{
+			FilePath: filepath.Join(t.TempDir(), "f"), Prices: map[string]money.Price{"other": {Input: money.Dollar}},
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: 10}, "n": {}},
+			Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"n"}, Quota: ratelimit.ModelQuota{MaxSpendPerMonth: 10}}},
+		}
+		if free {
+			cfg.Unpriced = ratelimit.UnpricedFree
+		}
+		rl := newLimiterWith(t, cfg)
+		for _, model := range []string{"m", "n"} {
+			_, err := rl.Acquire(t.Context(), model, 5, 5)
+			if d := rl.Decide(model, 5); free != d.Allowed || free != rl.CanSend(model, 5) || !free && (d.Code != ratelimit.DecisionUnpriced || !d.Never) || free != (err == nil) ||
+				!free && !errors.Is(err, ratelimit.ErrNeverFits) {
+				t.Errorf("%s, free %v: %+v, %v", model, free, d, err)
+			}
+			if d := rl.Decide(model, 5); model == "n" && !free && d.Pool != "p" {
+				t.Errorf("the pool has the budget: %+v", d)
+			}
+			if err := rl.SetPrice(model, money.Price{Input: money.Dollar}); err != nil {
+				t.Error(err)
+			}
+			if d := rl.Decide(model, 5); !d.Allowed {
+				t.Errorf("%s has a price, free %v: %+v", model, free, d)
+			}
+			if d := rl.Decide(model, 11); d.Allowed || !d.Never || d.Code != ratelimit.DecisionSpendLimit {
+				t.Errorf("%s has a price, free %v: %+v", model, free, d)
+			}
+		}
+		if r, d := rl.Reserve("elsewhere", math.MaxInt, math.MaxInt); !d.Allowed || rl.Stats("elsewhere").SpendDay != 0 {
+			t.Errorf("a model without a budget: %+v, %v", d, r)
+		}
+	}
+}
+
+// Budgets, prices and the policy are read from YAML.
+func TestBudgetsInConfig(t *testing.T) {
+	cfg, err := ratelimit.ReadConfig(strings.NewReader(`
+quotas:
+  m: {max_rpm: 0, max_spend_per_day: $12.50, max_spend_per_month: "100"}
+pools:
+  all: {models: ["*"], quota: {max_spend_per_month: 1000.01}}
+prices:
+  m: {input: 1.25, cached_input: $0.125, output: $10}
+unpriced: free
+`))
+	if err != nil || cfg.Quotas["m"].MaxSpendPerDay != money.USD(12.50) || cfg.Quotas["m"].MaxSpendPerMonth != 100*money.Dollar ||
+		cfg.Pools["all"].Quota.MaxSpendPerMonth != money.USD(1000.01) || cfg.Unpriced != ratelimit.UnpricedFree ||
+		cfg.Prices["m"] != (money.Price{Input: money.USD(1.25), CachedInput: money.USD(0.125), Output: 10 * money.Dollar}) {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+}
+
+// A budget is kept by whoever comes after: what is spent is not forgotten with the usage.
+func TestSpendIsKeptUntilItsMonthEnds(t *testing.T) {
+	price := map[string]money.Price{"*": {Input: money.Dollar}}
+	budget := ratelimit.ModelQuota{MaxSpendPerMonth: 100, MaxSpendPerDay: 100}
+	for _, tt := range []struct {
+		name   string
+		forget func(t *testing.T, rl *ratelimit.RateLimiter)
+	}{
+		{"Reset", func(_ *testing.T, rl *ratelimit.RateLimiter) { rl.Reset("m") }},
+		{"Reset of all", func(_ *testing.T, rl *ratelimit.RateLimiter) { rl.Reset("") }},
+		{"an idle week", func(_ *testing.T, rl *ratelimit.RateLimiter) {
+			stop := rl.BackgroundPrune(time.Hour)
+			time.Sleep(7 * 24 * time.Hour)
+			stop()
+			rl.AllStats()
+		}},
+		{"eviction", func(_ *testing.T, rl *ratelimit.RateLimiter) {
+			time.Sleep(25 * time.Hour)
+			for i := range 10 {
+				rl.RecordUsage(fmt.Sprint("other ", i), 1, 0)
+				time.Sleep(25 * time.Hour)
+			}
+		}},
+		{"Load", func(t *testing.T, rl *ratelimit.RateLimiter) {
+			if err := rl.Load(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"SetQuota", func(_ *testing.T, rl *ratelimit.RateLimiter) {
+			rl.SetQuota("*", ratelimit.ModelQuota{})
+			rl.SetQuota("*", budget)
+		}},
+		{"another zone", func(_ *testing.T, rl *ratelimit.RateLimiter) {
+			zoned := budget
+			zoned.DayZone = "Asia/Tokyo"
+			rl.SetQuota("*", zoned)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiterWith(t, ratelimit.Config{Prices: price, MaxModels: 3, Quotas: map[string]ratelimit.ModelQuota{"*": budget}})
+				rl.RecordUsage("m", 99, 0)
+				if err := rl.Persist(); err != nil {
+					t.Fatal(err)
+				}
+				rl.RecordUsage("m", 1, 0)
+				tt.forget(t, rl)
+				if d := rl.Decide("m", 1); d.Allowed || d.Code != ratelimit.DecisionSpendLimit {
+					t.Errorf("a month's money is spent, and yet %+v", d)
+				}
+				if s := rl.Stats("m"); s.SpendMonth != 100 {
+					t.Errorf("spent is %v, want %v", s.SpendMonth, money.Amount(100))
+				}
+				time.Sleep(time.Until(time.Date(2000, 2, 1, 0, 0, 0, 0, time.UTC)))
+				if d := rl.Decide("m", 1); !d.Allowed {
+					t.Errorf("another month: %+v", d)
+				}
+			})
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // twoOf returns two limiters of a new store.
@@ -181,20 +179,6 @@ func TestStoreHoldTTL(t *testing.T) {
 	})
 }
 
-// A reservation that the program drops gives its slot back, for all.
-func TestStoreDroppedReservation(t *testing.T) {
-	_, a, b := twoOf(t, quotaOfM(ratelimit.ModelQuota{MaxInFlight: 1}))
-	reserve(t, a, "m", 5, 0)
-	until := time.Now().Add(20 * time.Second)
-	for b.Stats("m").InFlight > 0 && time.Now().Before(until) {
-		runtime.GC()
-		time.Sleep(10 * time.Millisecond)
-	}
-	if s := synced(t, b).Stats("m"); s.InFlight != 0 || s.RPM != 1 || s.TPM != 5 {
-		t.Errorf("%+v", s)
-	}
-}
-
 // What one limiter says of quotas, pools and classes, and that it resets a model, holds for all;
 // the last one counts. A newcomer that names none takes those of the others.
 func TestStoreSayings(t *testing.T) {
@@ -329,98 +313,6 @@ func TestStoreFlows(t *testing.T) {
 	if orders["private"] != orders["shared"] {
 		t.Errorf("alone %s, shared %s", orders["private"], orders["shared"])
 	}
-}
-
-// Who leaves the line gives his place up, for all.
-func TestStoreLeavesTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := twoOf(t, quotaOfM(ratelimit.ModelQuota{MaxInFlight: 1}))
-		held := reserve(t, a, "m", 1, 0)
-		ctx, cancel := context.WithCancel(t.Context())
-		left := make(chan error)
-		go func() { _, err := a.Acquire(ctx, "m", 1, 0); left <- err }()
-		time.Sleep(time.Second)
-		served := make(chan error)
-		go func() { _, err := b.Acquire(t.Context(), "m", 1, 0); served <- err }()
-		time.Sleep(time.Second)
-		cancel()
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		held.Commit(1, 0)
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		if s := synced(t, a).Stats("m"); s.InFlight != 1 || s.Waiting != 0 || s.RPM != 2 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-// The day of a zone ends at its midnight for all, and each tells when.
-func TestStoreDayOfAZone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, a, b := twoIdle(t, time.Hour, quotaOfM(ratelimit.ModelQuota{MaxRPD: 2, DayZone: "America/Los_Angeles"}))
-		zone, err := time.LoadLocation("America/Los_Angeles")
-		if err != nil {
-			t.Skip(err)
-		}
-		a.RecordUsage("m", 1, 0)
-		b.RecordUsage("m", 1, 0)
-		now := time.Now().In(zone)
-		midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, zone)
-		for i, rl := range []*ratelimit.RateLimiter{a, b} {
-			d := synced(t, rl).Decide("m", 1)
-			if d.Code != ratelimit.DecisionRPDLimit || (d.RetryAfter-time.Until(midnight)).Abs() > time.Millisecond {
-				t.Errorf("limiter %d: %+v, and midnight is in %v", i, d, time.Until(midnight))
-			}
-		}
-		time.Sleep(time.Until(midnight) + time.Millisecond)
-		for i, rl := range []*ratelimit.RateLimiter{a, b} {
-			if d := rl.Decide("m", 1); !d.Allowed || d.Stats.RPD != 0 {
-				t.Errorf("limiter %d after midnight: %+v", i, d)
-			}
-		}
-		reserve(t, b, "m", 1, 0)
-	})
-}
-
-// Money counts for all, by the prices of the limiter that calls.
-func TestStoreMoney(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := quotaOfM(ratelimit.ModelQuota{MaxSpendPerDay: money.Dollar})
-		cfg.Prices = map[string]money.Price{"m": {Input: 10 * money.Dollar, Output: 10 * money.Dollar}} // for a million
-		_, a, b := twoOf(t, cfg)
-		r := reserve(t, a, "m", 50_000, 0)
-		if s := synced(t, b).Stats("m"); s.SpendDay != money.Dollar/2 {
-			t.Errorf("an open call of half a dollar: %+v", s)
-		}
-		if _, d := b.Reserve("m", 60_000, 0); d.Code != ratelimit.DecisionSpendLimit || !d.OverBudget {
-			t.Errorf("%+v", d)
-		}
-		r.Commit(10_000, 0)
-		reserve(t, b, "m", 60_000, 0).Commit(90_000, 0)
-		if _, d := a.Reserve("m", 1, 0); d.Code != ratelimit.DecisionSpendLimit || d.Stats.SpendDay != money.Dollar {
-			t.Errorf("%+v", d)
-		}
-	})
-}
-
-// What a provider reports to one limiter denies in all, and is learned by all.
-func TestStoreObserve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := quotaOfM(ratelimit.ModelQuota{})
-		cfg.Quotas = nil
-		cfg.LearnQuotas = true
-		_, a, b := twoOf(t, cfg)
-		a.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 50, Remaining: 0, HasRemaining: true, Reset: 20 * time.Second}})
-		for i, rl := range []*ratelimit.RateLimiter{a, b} {
-			d := synced(t, rl).Decide("m", 1)
-			if d.Code != ratelimit.DecisionRPMLimit || d.Stats.MaxRPM != 50 || d.Stats.ExternalRPM != 50 || d.RetryAfter > 20*time.Second+time.Millisecond {
-				t.Errorf("limiter %d: %+v", i, d)
-			}
-		}
-	})
 }
 
 // endsWhenServed is a context that ends in the moment in which its waiter is served.

@@ -1,9 +1,16 @@
-// Store: several limiters of a store on another machine against one limiter alone.
+// Store: several limiters of a store on another machine against one limiter alone, one after the
+// other and many goroutines of them at the same time.
 
 package ratelimit_test
 
 import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -72,4 +79,96 @@ func storeSetup(seed int, store ratelimit.Store) sharedoracle.Setup {
 			}
 		},
 	}
+}
+
+// Whatever comes together, no more is admitted than the quotas permit, and all limiters know all
+// that was charged.
+func TestStoreCrowd(t *testing.T) {
+	crowds(t, func(t *testing.T, c *sharedoracle.Crowd) {
+		c.Calls = 40
+		c.Run(t)
+	})
+}
+
+// The same over a file, as processes of one machine share it.
+func TestSharedCrowd(t *testing.T) {
+	needSQLite(t)
+	p := &place{kind: inFile, path: filepath.Join(t.TempDir(), "state")}
+	synctest.Test(t, func(t *testing.T) {
+		setup := storeSetup(0, nil)
+		setup.Near = sharedHandOver
+		setup.Open = func(t *testing.T, _ int, cfg ratelimit.Config) *ratelimit.RateLimiter { return p.open(t, cfg) }
+		(&sharedoracle.Crowd{Setup: setup, Limiters: 3, Goroutines: 5, Calls: times(30, 10, 100)}).Run(t)
+	})
+}
+
+// Nobody is denied while there is room.
+func TestStoreRush(t *testing.T) {
+	crowds(t, func(t *testing.T, c *sharedoracle.Crowd) {
+		c.Calls = 20
+		c.Rush(t)
+	})
+}
+
+// crowds has crowds of several sizes use a log in memory, at once and with what a network takes.
+func crowds(t *testing.T, run func(*testing.T, *sharedoracle.Crowd)) {
+	overFakes(t, times(4, 2, 400), func(t *testing.T, seed int, fake *fakestore.Fake) {
+		if seed%4 > 0 {
+			fake.Before = func(int64) error {
+				time.Sleep(time.Duration(rand.IntN(100*(seed%4))) * time.Microsecond)
+				return nil
+			}
+		}
+		run(t, &sharedoracle.Crowd{Setup: storeSetup(seed, fake), Limiters: 1 + seed%5, Goroutines: 20})
+	})
+}
+
+// makeTrouble has one in twenty writes fail before it is made, and as many afterwards: fewer than
+// would make the store be away. It returns how many there were.
+func makeTrouble(seed int, fake *fakestore.Fake) (failures func() int) {
+	random := rand.New(rand.NewPCG(uint64(seed), 7))
+	var mu sync.Mutex
+	made := 0
+	fail := func(when string) func(int64) error {
+		return func(int64) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if random.IntN(20) > 0 {
+				return nil
+			}
+			made++
+			return errors.New("made up, " + when + " the write")
+		}
+	}
+	fake.Before, fake.After = fail("before"), fail("after")
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return made
+	}
+}
+
+// failsAtWrite has a store be away from the next write on once the switch that it returns is true.
+// Where written is set, the store has that write, and nobody hears of it.
+func failsAtWrite(fake *fakestore.Fake, written bool) *atomic.Bool {
+	var fails atomic.Bool
+	err := errors.New("made up")
+	fake.Before = func(int64) error {
+		if !fails.Load() {
+			return nil
+		}
+		fake.Fail(err)
+		if written {
+			return nil
+		}
+		return err
+	}
+	fake.After = func(int64) error {
+		if fails.Load() {
+			return err
+		}
+		return nil
+	}
+	fake.AfterRead = fake.After // for those under way, too
+	return &fails
 }

@@ -36,6 +36,17 @@ func back(fake *fakestore.Fake, all ...*ratelimit.RateLimiter) {
 	}
 }
 
+// recovers has the store work again, and limiters use it at once.
+func recovers(fake *fakestore.Fake, all ...*ratelimit.RateLimiter) {
+	synctest.Wait() // a write under way may still have the store fail
+	fake.Fail(nil)
+	for _, rl := range all {
+		for rl.Err() != nil {
+			rl.Persist()
+		}
+	}
+}
+
 // threeOf returns limiters of a store, all of which know each other.
 func threeOf(t *testing.T, fake *fakestore.Fake, cfg ratelimit.Config) (all []*ratelimit.RateLimiter) {
 	t.Helper()
@@ -307,29 +318,6 @@ func TestStoreThatHangs(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if s := rl.Stats("m"); s.RPM != 0 || s.InFlight != 0 || s.Waiting != 0 {
 			t.Errorf("what nobody waits for is left: %+v", s)
-		}
-	})
-}
-
-// An absence is told once, and so is its end.
-func TestStoreEventsOfAnAbsence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fake, w := fakestore.New(), witnessOf(t)
-		var told []error
-		rl := overStore(t, fake, ratelimit.Config{
-			Events: w, OnError: func(err error) { told = append(told, err) },
-			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 9}},
-		})
-		away(fake, rl)
-		if err := rl.Err(); !errors.Is(err, errDown) {
-			t.Errorf("Err says %v", err)
-		}
-		time.Sleep(time.Minute)
-		back(fake, rl)
-		synctest.Wait()
-		w.wantLines(storeKinds(w.take()), []string{"store_down", "store_up"})
-		if len(told) != 1 || !errors.Is(told[0], errDown) {
-			t.Errorf("OnError got %v", told)
 		}
 	})
 }

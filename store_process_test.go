@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -237,56 +236,6 @@ func TestSharedStoppedProcess(t *testing.T) {
 	c.ask("close", "<nil>")
 	if s := rl.Stats("m"); s.InFlight != 0 {
 		t.Errorf("closed, it holds %d slots", s.InFlight)
-	}
-}
-
-// Goroutines of several limiters of a file admit what the quota permits, and no more.
-func TestSharedCrowd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "quota.db")
-	var rls []*ratelimit.RateLimiter
-	for range 3 {
-		rls = append(rls, openFile(t, path, sharedConfig()))
-	}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	passed, open := 0, 0
-	for _, rl := range rls {
-		for range 5 {
-			all.Go(func() {
-				for range 30 {
-					r, err := rl.Acquire(t.Context(), "m", 1, 0)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					if open++; open > sharedQuota.MaxInFlight {
-						t.Errorf("%d calls are open", open)
-					}
-					if passed++; passed > sharedQuota.MaxRPM {
-						t.Errorf("%d pass", passed)
-					}
-					enough := passed >= 200
-					mu.Unlock()
-					runtime.Gosched()
-					mu.Lock()
-					open--
-					mu.Unlock()
-					if r.Commit(1, 0); enough {
-						return
-					}
-				}
-			})
-		}
-	}
-	all.Wait()
-	for i, rl := range rls {
-		if err := rl.Persist(); err != nil {
-			t.Error(err)
-		}
-		if s := rl.Stats("m"); s.RPM != passed || s.InFlight != 0 {
-			t.Errorf("limiter %d counts %+v, %d passed", i, s, passed)
-		}
 	}
 }
 

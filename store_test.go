@@ -3,9 +3,12 @@
 package ratelimit_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,10 +63,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := fakestore.New()
-				var all []*ratelimit.RateLimiter
-				for range 3 {
-					all = append(all, overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}))
-				}
+				all := threeOf(t, fake, quotaOfM(tt.quota))
 				var open []*ratelimit.Reservation // those that the program drops are released
 				for range tt.spent {
 					r, _ := all[0].Reserve("m", 10, 0)
@@ -85,12 +85,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 					}
 					passed += n
 				}
-				fake.Fail(nil)
-				for _, rl := range all {
-					for rl.Err() != nil {
-						rl.Persist()
-					}
-				}
+				recovers(fake, all...)
 				for i, rl := range all {
 					if s := rl.Stats("m"); s.RPM != passed || s.RPD != passed || s.TPM != 10*passed || s.InFlight != passed {
 						t.Errorf("limiter %d counts %+v, want %d requests", i, s, passed)
@@ -122,38 +117,6 @@ func TestStoreShareGrows(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A write that fails admits nothing, whether the store has it or not.
-func TestStoreFailClosed(t *testing.T) {
-	for _, written := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			fake := fakestore.New()
-			fails := failsAtWrite(fake, written)
-			cfg := ratelimit.Config{FailClosed: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}}
-			rl, other := overStore(t, fake, cfg), overStore(t, fake, cfg)
-			fails.Store(true)
-			for range 2 {
-				if r, d := rl.Reserve("m", 5, 5); r != nil || d.Code != ratelimit.DecisionStoreError {
-					t.Errorf("Reserve says %+v", d)
-				}
-			}
-			if rs, d := rl.ReserveAll(ratelimit.Request{Model: "m"}); rs != nil || d.Code != ratelimit.DecisionStoreError {
-				t.Errorf("ReserveAll says %+v", d)
-			}
-			fails.Store(false)
-			synctest.Wait() // a write under way may still have the store fail
-			fake.Fail(nil)
-			for _, rl := range []*ratelimit.RateLimiter{rl, other} {
-				for rl.Err() != nil {
-					rl.Persist()
-				}
-				if s := rl.Stats("m"); s.RPM != 0 || s.InFlight != 0 || s.RPD != 0 {
-					t.Errorf("%v: left %+v", written, s)
-				}
-			}
-		})
-	}
 }
 
 // Nobody is told that a request never fits by a quota that another process has just replaced.
@@ -230,11 +193,7 @@ func TestStoreSharesBurstWhileDown(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fake := fakestore.New()
-				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}
-				var all []*ratelimit.RateLimiter
-				for range 3 {
-					all = append(all, overStore(t, fake, cfg))
-				}
+				all := threeOf(t, fake, quotaOfM(tt.quota))
 				for range tt.spent {
 					if _, d := all[0].Reserve("m", 10, 0); !d.Allowed {
 						t.Errorf("with the store: %s", d.Reason)
@@ -264,4 +223,93 @@ func TestStoreSharesBurstWhileDown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A limiter that asked nothing for long catches up, although events that it never heard of were
+// deleted meanwhile.
+func TestStoreAfterIdleness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := fakestore.New()
+		fake.Contact = time.Hour // an idle limiter seldom asks
+		cfg := ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPD: 10_000}, "other": {}},
+			OnError: func(err error) { t.Errorf("reported: %v", err) },
+		}
+		questioned, decides, busy := overStore(t, fake, cfg), overStore(t, fake, cfg), overStore(t, fake, cfg)
+		const charges = 8000 // more than fit between two images
+		for range charges - 1 {
+			busy.RecordUsage("m", 1, 1)
+			time.Sleep(5 * time.Second)
+		}
+		busy.RecordUsage("m", 1, 1)
+		if fake.Len() >= charges {
+			t.Fatal("nothing was deleted")
+		}
+		questioned.Stats("m")
+		decides.Reserve("other", 1, 1)
+		want := busy.Stats("m")
+		for name, idle := range map[string]*ratelimit.RateLimiter{"a question": questioned, "a decision": decides} {
+			if got := idle.Stats("m"); got != want || got.RPD != charges {
+				t.Errorf("after %s the idle limiter says %+v, the busy one %+v", name, got, want)
+			}
+			if err := idle.Err(); err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+	})
+}
+
+// A limiter that comes back from an outage as another one takes it out of the lines has its
+// waiters in the lines once, for all: a place that nobody leaves would stop everybody behind it.
+func TestOutageLeavesNoPlacesBehind(t *testing.T) {
+	for round := range times(6, 2, 300) { // one in twelve met the moment
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, outageWithWaiters)
+		})
+	}
+}
+
+func outageWithWaiters(t *testing.T) {
+	const limiters, callers, outage = 3, 3, 30 * time.Second
+	quotas := map[string]ratelimit.ModelQuota{"m": {MaxRPM: 120, Burst: 500 * time.Millisecond}}
+	fake := fakestore.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	var passed atomic.Int32
+	var under sync.WaitGroup
+	var all []*ratelimit.RateLimiter
+	for range limiters {
+		rl := overStore(t, fake, ratelimit.Config{Quotas: quotas})
+		all = append(all, rl)
+		for range callers {
+			under.Go(func() {
+				for {
+					r, err := rl.Acquire(ctx, "m", 0, 0)
+					if err != nil {
+						return
+					}
+					passed.Add(1)
+					r.Commit(0, 0)
+				}
+			})
+		}
+	}
+	time.Sleep(outage)
+	fake.Fail(errors.New("down"))
+	time.Sleep(outage)
+	fake.Fail(nil)
+	time.Sleep(4 * outage)
+	passed.Store(0)
+	time.Sleep(outage)
+	if passed.Load() == 0 {
+		t.Error("nobody passes")
+	}
+	for i, rl := range all {
+		if n := rl.Stats("m").Waiting; n > limiters*callers {
+			t.Errorf("limiter %d: %d wait, of %d", i, n, limiters*callers)
+		}
+	}
+	cancel()
+	under.Wait()
 }

@@ -21,20 +21,22 @@ import (
 // unknownLimiter returns a limiter of two models that tells what OnError gets.
 func unknownLimiter(t *testing.T, cfg ratelimit.Config) (rl *ratelimit.RateLimiter, told func() []string) {
 	t.Helper()
+	path := cfg.FilePath
+	if path == "" {
+		path = filepath.Join(t.TempDir(), "state.yaml")
+	}
+	return (&place{kind: alone, path: path}).openUnknown(t, cfg)
+}
+
+// openUnknown opens a limiter of a kind as unknownLimiter does.
+func (p *place) openUnknown(t *testing.T, cfg ratelimit.Config) (rl *ratelimit.RateLimiter, told func() []string) {
+	t.Helper()
 	var errs []string
 	cfg.OnError = func(err error) { errs = append(errs, err.Error()) }
-	if cfg.FilePath == "" {
-		cfg.FilePath = filepath.Join(t.TempDir(), "state.yaml")
-	}
 	if cfg.Quotas == nil {
 		cfg.Quotas = map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 100}, "free": {}}
 	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl, func() []string {
+	return p.open(t, cfg), func() []string {
 		synctest.Wait()
 		slices.Sort(errs)
 		return errs
@@ -94,44 +96,34 @@ func TestUnknownModel(t *testing.T) {
 	const hint = `no quota for the model "gpt-4p"; the nearest known name is "gpt-4o"`
 	for name, way := range unknownWays {
 		for _, policy := range []ratelimit.UnknownPolicy{ratelimit.UnknownAllow, ratelimit.UnknownDeny} {
-			for _, shared := range []bool{false, true} {
-				t.Run(fmt.Sprint(name, "/", policy, "/shared ", shared), func(t *testing.T) {
-					if shared && !slices.Contains(backends, "sqlite") {
-						t.Skip("without SQLite")
+			t.Run(fmt.Sprint(name, "/", policy), func(t *testing.T) {
+				onKinds(t, func(t *testing.T, p *place) {
+					rl, told := p.openUnknown(t, ratelimit.Config{Unknown: policy})
+					for range 3 {
+						allowed, d := way(rl, "gpt-4p")
+						if allowed != (policy == ratelimit.UnknownAllow) {
+							t.Errorf("allowed is %t", allowed)
+						}
+						if d == (ratelimit.Decision{}) {
+							continue
+						}
+						if d.Code != ratelimit.DecisionUnknownModel || d.Never == allowed {
+							t.Errorf("the decision is %+v", d)
+						}
+						if !allowed && d.Reason != `no quota for this model; the nearest known name is "gpt-4o"` {
+							t.Errorf("the reason is %q", d.Reason)
+						}
 					}
-					synctest.Test(t, func(t *testing.T) {
-						cfg := ratelimit.Config{Unknown: policy}
-						if shared {
-							cfg.Backend, cfg.Shared, cfg.FilePath = "sqlite", true, filepath.Join(t.TempDir(), "state.db")
+					for _, known := range []string{"gpt-4o", "free"} {
+						if allowed, d := way(rl, known); !allowed || d.Code == ratelimit.DecisionUnknownModel && name != "ReserveAll" && name != "Acquire" && name != "WaitForCapacity" {
+							t.Errorf("%q is judged %t, %+v", known, allowed, d)
 						}
-						rl, told := unknownLimiter(t, cfg)
-						for range 3 {
-							allowed, d := way(rl, "gpt-4p")
-							if allowed != (policy == ratelimit.UnknownAllow) {
-								t.Errorf("allowed is %t", allowed)
-							}
-							if d == (ratelimit.Decision{}) {
-								continue
-							}
-							if d.Code != ratelimit.DecisionUnknownModel || d.Never == allowed {
-								t.Errorf("the decision is %+v", d)
-							}
-							if !allowed && d.Reason != `no quota for this model; the nearest known name is "gpt-4o"` {
-								t.Errorf("the reason is %q", d.Reason)
-							}
-						}
-						for _, known := range []string{"gpt-4o", "free"} {
-							if allowed, d := way(rl, known); !allowed || d.Code == ratelimit.DecisionUnknownModel && name != "ReserveAll" && name != "Acquire" && name != "WaitForCapacity" {
-								t.Errorf("%q is judged %t, %+v", known, allowed, d)
-							}
-						}
-						if got := told(); !slices.Equal(got, []string{hint}) {
-							t.Errorf("OnError got %q, want %q once", got, hint)
-						}
-						rl.Close()
-					})
+					}
+					if got := told(); !slices.Equal(got, []string{hint}) {
+						t.Errorf("OnError got %q, want %q once", got, hint)
+					}
 				})
-			}
+			})
 		}
 	}
 }
@@ -187,7 +179,7 @@ func TestUnknownModelIsOneThatNothingStandsFor(t *testing.T) {
 // a version, one in another case, and an alias; and also once MaxModels others were told of. An
 // explanation says the same as a decision.
 func TestUnknownModelNearest(t *testing.T) {
-	rl := patternLimiter(t, ratelimit.Config{
+	rl := openLimiter(t, ratelimit.Config{
 		Unknown: ratelimit.UnknownDeny, MaxModels: 1,
 		Aliases: map[string]string{"fast-one": "gpt-4o", "astray": "nowhere", "o1": "nowhere"},
 		Quotas:  map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 100}, "claude-opus-4": {}, "o1": {}, "gpt-5*": {}},
@@ -350,33 +342,24 @@ func TestStaleProfileIsToldAtADecision(t *testing.T) {
 	}
 	for name, decide := range decide {
 		for _, model := range []string{"gpt-4o", "gpt-6-luna-2026-10-08", "gemini-2.0-flash-lite"} {
-			for _, shared := range []bool{false, true} {
-				if shared && !slices.Contains(backends, "sqlite") {
-					continue
+			onKinds(t, func(t *testing.T, p *place) {
+				ratelimit.ForgetToldStale()
+				time.Sleep(time.Until(time.Date(2027, 12, 1, 0, 0, 0, 0, time.UTC)))
+				cfg := ratelimit.Config{
+					Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI, ratelimit.ProviderGemini},
+					Quotas:    map[string]ratelimit.ModelQuota{"own": {}},
 				}
-				synctest.Test(t, func(t *testing.T) {
-					ratelimit.ForgetToldStale()
-					time.Sleep(time.Until(time.Date(2027, 12, 1, 0, 0, 0, 0, time.UTC)))
-					cfg := ratelimit.Config{
-						Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI, ratelimit.ProviderGemini},
-						Quotas:    map[string]ratelimit.ModelQuota{"own": {}},
-					}
-					if shared {
-						cfg.Backend, cfg.Shared, cfg.FilePath = "sqlite", true, filepath.Join(t.TempDir(), "state.db")
-					}
-					rl, told := unknownLimiter(t, cfg)
-					rl.Stats(model)
-					if got := told(); len(got) != 0 {
-						t.Errorf("%s, shared %t: before a decision OnError got %q", name, shared, got)
-					}
-					decide(rl, model)
-					decide(rl, model)
-					if got := told(); len(got) != 1 || !strings.Contains(got[0], model) {
-						t.Errorf("%s, shared %t: OnError got %q, want one of %s", name, shared, got, model)
-					}
-					rl.Close()
-				})
-			}
+				rl, told := p.openUnknown(t, cfg)
+				rl.Stats(model)
+				if got := told(); len(got) != 0 {
+					t.Errorf("%s: before a decision OnError got %q", name, got)
+				}
+				decide(rl, model)
+				decide(rl, model)
+				if got := told(); len(got) != 1 || !strings.Contains(got[0], model) {
+					t.Errorf("%s: OnError got %q, want one of %s", name, got, model)
+				}
+			})
 		}
 	}
 }

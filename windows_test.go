@@ -34,17 +34,17 @@ func TestTokensPerMonth(t *testing.T) {
 					}
 					time.Sleep(time.Until(from.Add(-time.Second)))
 					cfg := cfg
-					first := budget(t, cfg)
+					first := openLimiter(t, cfg)
 					second := first
 					if shared {
 						fake := fakestore.New()
 						fake.Contact, fake.Steady = 24*time.Hour, true
 						cfg.Store = fake
-						first, second = open(t, cfg), open(t, cfg)
+						first, second = openLimiter(t, cfg), openLimiter(t, cfg)
 					}
 					livesThroughMonths(t, first, second, end, shared)
 					if shared {
-						third := open(t, cfg)
+						third := openLimiter(t, cfg)
 						if d := third.Decide("m", 951); d.Allowed || !third.CanSend("m", 950) {
 							t.Errorf("one that comes later: %+v", d)
 						}
@@ -53,16 +53,6 @@ func TestTokensPerMonth(t *testing.T) {
 			})
 		}
 	}
-}
-
-func open(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { rl.Close() })
-	return rl
 }
 
 // livesThroughMonths begins a second before a month.
@@ -188,13 +178,13 @@ func TestSpendPerTenMinutes(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					cfg := cfg
 					cfg.Prices = prices
-					first := budget(t, cfg)
+					first := openLimiter(t, cfg)
 					second := first
 					if shared {
 						fake := fakestore.New()
 						fake.Steady = true
 						cfg.Store = fake
-						first, second = open(t, cfg), open(t, cfg)
+						first, second = openLimiter(t, cfg), openLimiter(t, cfg)
 					}
 					spendsAtRandom(t, first, second, 10*time.Minute+cfg.Margin)
 				})
@@ -289,7 +279,7 @@ func usesOf(rl *ratelimit.RateLimiter) ratelimit.ModelStats {
 // instant; one that arrives counts from then on.
 func TestSpendPerTenMinutesOfOpenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := budget(t, ratelimit.Config{Prices: map[string]money.Price{"m": dollarEach}, Quotas: map[string]ratelimit.ModelQuota{"m": {}}})
+		rl := openLimiter(t, ratelimit.Config{Prices: map[string]money.Price{"m": dollarEach}, Quotas: map[string]ratelimit.ModelQuota{"m": {}}})
 		old, _ := rl.Reserve("m", 3_000_000, 0)
 		rl.SetQuota("m", ratelimit.ModelQuota{MaxSpendPerTenMinutes: 10 * money.Dollar})
 		rl.RecordUsage("m", 5_000_000, 0)
@@ -331,7 +321,7 @@ func TestWindowsOutlastTheProgram(t *testing.T) {
 				if file == "state.db" {
 					cfg.Backend = "sqlite"
 				}
-				rl := open(t, cfg)
+				rl := openLimiter(t, cfg)
 				for _, tokens := range []int{4_000_000, 3_000_000} {
 					rl.RecordUsage("m", tokens, 0)
 					rl.RecordUsage("unlisted", tokens, 0)
@@ -357,7 +347,7 @@ func TestWindowsOutlastTheProgram(t *testing.T) {
 						t.Errorf("%s: the pool: %+v", what, s)
 					}
 				}
-				next := open(t, cfg)
+				next := openLimiter(t, cfg)
 				if err := next.Load(); err != nil {
 					t.Fatal(err)
 				}
@@ -379,7 +369,7 @@ func TestWindowsOutlastTheProgram(t *testing.T) {
 				if err := next.Persist(); err != nil {
 					t.Fatal(err)
 				}
-				last := open(t, cfg)
+				last := openLimiter(t, cfg)
 				for range 2 {
 					if err := last.Load(); err != nil {
 						t.Fatal(err)
@@ -405,7 +395,7 @@ func TestWindowsOutlastTheProgram(t *testing.T) {
 // A call that arrives after Reset gives nothing back of the tokens that came since.
 func TestTokensPerMonthAfterReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := budget(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTokensPerMonth: 1000}}})
+		rl := openLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTokensPerMonth: 1000}}})
 		old, _ := rl.Reserve("m", 50, 0)
 		time.Sleep(time.Second)
 		rl.Reset("m")

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/limitertest"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/statefile"
 )
 
 func TestYAMLKeepsUsage(t *testing.T) {
@@ -242,3 +244,15 @@ func TestYAMLFilesAreTheOwnersAlone(t *testing.T) {
 		}
 	}
 }
+
+type yamlState = map[string]*ratelimit.UsageStats
+
+var (
+	yamlLimiter = limitertest.YAML
+	yamlPersist = limitertest.Save
+	yamlLoad    = limitertest.Load
+	yamlText    = limitertest.Text
+	yamlWrite   = statefile.Write
+	yamlRead    = statefile.Read
+	yamlLitter  = statefile.Litter
+)
