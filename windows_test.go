@@ -55,6 +55,31 @@ func TestTokensPerMonth(t *testing.T) {
 	}
 }
 
+// What a call costs above its charge counts to the day and the month in which it ends.
+func TestSpendAboveTheChargeOfThePastMonth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Prices: map[string]money.Price{"*": {Input: money.Dollar}},
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerMonth: 10, MaxSpendPerDay: 10, DayZone: "UTC"}},
+		})
+		time.Sleep(31*24*time.Hour - time.Minute) // a minute before February
+		r, d := rl.Reserve("m", 4, 0)
+		if r == nil {
+			t.Fatal(d)
+		}
+		time.Sleep(2 * time.Minute)
+		r.Commit(7, 0)
+		if s := rl.Stats("m"); s.SpendDay != 3 || s.SpendMonth != 3 {
+			t.Errorf("after a month's end %v and %v are spent, want 3 millionths each", s.SpendDay, s.SpendMonth)
+		}
+		time.Sleep(28 * 24 * time.Hour) // the 29th of February
+		rl.RecordUsage("m", 1, 0)
+		if s := rl.Stats("m"); s.SpendDay != 1 || s.SpendMonth != 4 {
+			t.Errorf("at the end of that month %v and %v are spent, want 1 and 4 millionths", s.SpendDay, s.SpendMonth)
+		}
+	})
+}
+
 // livesThroughMonths begins a second before a month.
 func livesThroughMonths(t *testing.T, first, second *ratelimit.RateLimiter, end time.Time, shared bool) {
 	t.Helper()
