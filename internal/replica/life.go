@@ -78,7 +78,7 @@ func (r *Replica) heed(is *result) {
 		told, _ := c.Command.(engine.Charged)
 		if !isCall(c.Command) {
 			r.zone(account.Span{}) // a quota may name another zone
-		} else if told.ID.Process == r.process && is.Process != r.process { // see caughtUp
+		} else if told.ID.Process == r.process && is.Process != r.process { // this one may not know it
 			r.life.stray = r.life.stray || told.Open
 		}
 	case fleet.Join:

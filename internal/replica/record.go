@@ -63,8 +63,7 @@ func endOf(c *engine.Charged) engine.Settle {
 	return engine.Settle{ID: c.ID, How: c.How, Used: c.Used, Cost: c.Cost}
 }
 
-// journal is what was applied within a window, as bytes, to be told where a log was lost. An entry
-// is known to a log that has heard its process say a number as great.
+// journal is what was applied within a window, as bytes, to be told where a log was lost.
 type journal struct {
 	pages []page // the last is written to
 	slot  int    // of the size of the command that was begun
