@@ -132,9 +132,12 @@ func (l *Log) run(ctx context.Context, sc *script, keys []string, args []any, wr
 	case !writes:
 		reply, err = ask(ctx, l, call)
 	case l.store.settings.heeds: // to hand the call to another goroutine takes as long as the server takes for it
-		calling, cancel := context.WithTimeout(ctx, timeout)
-		reply, err = call(calling)
-		cancel()
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > timeout { // else a timer would be one too many
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
+		reply, err = call(ctx)
 		err = l.told(ctx, err)
 	default:
 		reply, err = within(ctx, l, timeout, call)
