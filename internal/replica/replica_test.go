@@ -538,9 +538,9 @@ func busyReadsNothing(t *testing.T, f memlog.Faults) {
 			})
 		}
 		all.Wait()
-		// It would read 71 times near, and 35 far. A moment in which the scheduler lets nothing be
-		// under way is one.
-		if n := log.n.Load() - was; n > 20 {
+		// It would read 64 times or more near, and 124 far. A moment in which the scheduler lets
+		// nothing be under way is one: of those there were up to 27.
+		if n := log.n.Load() - was; n > 45 {
 			t.Errorf("a busy process has read %d times", n)
 		}
 		time.Sleep(time.Second)
