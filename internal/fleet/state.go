@@ -98,8 +98,9 @@ func (s *State) ApplyCommand(e *store.Entry, c Command) Result {
 		r.Outcome.Ended, s.ended = append(s.ended, r.Outcome.Ended...), nil
 	}
 	for i := range r.Outcome.Ended {
-		if end := &r.Outcome.Ended[i]; end.Served < 0 && s.members.of[end.ID.Process] != nil {
-			s.members.of[end.ID.Process].skip(run{end.ID.N, end.ID.N})
+		end := &r.Outcome.Ended[i]
+		if waited := s.members.of[end.ID.Process]; waited != nil && end.Served < 0 {
+			waited.skip(run{end.ID.N, end.ID.N})
 		}
 	}
 	s.digest = s.digest.After(&r.Outcome)
