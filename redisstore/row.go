@@ -25,24 +25,33 @@ func placeText(at store.Position) string {
 
 func joinSum(low, hash uint32) uint64 { return uint64(hash)<<32 | uint64(low) }
 
-// place gives the entries of a batch their places and their stamp, and returns its hash. The sum of
-// a place is the time, and a hash of the batch up to the entry: not of what comes before the batch,
-// which its sender does not know.
-func place(batch []store.Entry, log uint64, last, us int64) (hash uint32) {
-	first, chain := last-int64(len(batch))+1, uint64(0)
+// hashes gives the entries of a batch their sums but for the time, and returns the last: each is a
+// hash of the batch up to the entry, and not of what comes before the batch, which its sender does
+// not know.
+func hashes(batch []store.Entry) (last uint32) {
+	chain := uint64(0)
 	for i := range batch {
 		e := &batch[i]
 		e.Stamp = store.Stamp{} // which is in the sum as the time
 		chain = e.Sum(chain)
-		e.At = store.Position{Log: log, Seq: first + int64(i), Sum: joinSum(uint32(us%1e9), uint32(chain))}
-		e.Stamp = stampOf(us)
+		e.At.Sum = joinSum(0, uint32(chain))
 	}
 	return uint32(chain)
 }
 
-// encodeRow returns a batch as a row has it. The places of the batch are lost.
+// place gives the entries of a batch, which have their hashes, their places and their stamp.
+func place(batch []store.Entry, log uint64, last, us int64) {
+	first := last - int64(len(batch)) + 1
+	for i := range batch {
+		e := &batch[i]
+		e.At = store.Position{Log: log, Seq: first + int64(i), Sum: e.At.Sum | joinSum(uint32(us%1e9), 0)}
+		e.Stamp = stampOf(us)
+	}
+}
+
+// encodeRow returns a batch as a row has it. The batch gets its hashes.
 func encodeRow(batch []store.Entry) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, place(batch, 0, 0, 0)), store.EncodeBatch(batch)...)
+	return append(binary.BigEndian.AppendUint32(nil, hashes(batch)), store.EncodeBatch(batch)...)
 }
 
 // appendRow appends the entries of a row.
@@ -59,9 +68,10 @@ func appendRow(all []store.Entry, log uint64, id, row string) ([]store.Entry, er
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", errRow, id, err)
 	}
-	if place(all[n:], log, seq, us) != binary.BigEndian.Uint32([]byte(row[:hashBytes])) {
+	if hashes(all[n:]) != binary.BigEndian.Uint32([]byte(row[:hashBytes])) {
 		return nil, fmt.Errorf("%w %q: its hash is another one", errRow, id)
 	}
+	place(all[n:], log, seq, us)
 	return all, nil
 }
 
