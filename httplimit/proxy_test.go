@@ -101,9 +101,9 @@ func TestTimeoutHandlerAround(t *testing.T) {
 	lim := newLimiter(t)
 	tokens := perMinute("tokens", 1000)
 	tokens.Cost = estimate
-	ended := make(chan bool)
+	answered, ended := make(chan bool), make(chan bool)
 	h := httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		<-r.Context().Done()
+		<-answered // with the end of its context alone, either answer might be first
 		http.Error(w, "late", http.StatusGatewayTimeout)
 	}), httplimit.Options{
 		Limiter: lim, Key: tenant, Limits: all(tokens), Settle: map[string]httplimit.Settle{"tokens": httplimit.Tokens},
@@ -115,6 +115,7 @@ func TestTimeoutHandlerAround(t *testing.T) {
 	if w := get(around, "a"); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("%d", w.Code)
 	}
+	close(answered)
 	<-ended
 	if n := used(t, lim, "a", tokens); n != estimate {
 		t.Errorf("charged %d", n)
