@@ -81,8 +81,7 @@ func (is *reserving) reserve() {
 // Hear implements replica.Owner, with the lock held.
 func (is *reserving) Hear(o *engine.Outcome, alone bool) {
 	if is.heard = o != nil && !alone; o == nil {
-		is.e = is.e.then(is.s.undoLocked(is.made))
-		is.made = nil
+		is.undoLocked()
 		return
 	}
 	now := is.s.now()
@@ -120,16 +119,20 @@ func (is *reserving) toldLocked(now account.Now) {
 	is.e = is.e.then(is.s.rl.reservedLocked(&is.by, is.made, &is.d, is.reqs, now))
 }
 
-// undoLocked ends calls that were admitted so late that nobody hears of it.
-func (s *shared) undoLocked(made Reservations) (e *telling) {
-	for _, r := range made {
-		if c := r.liveRLocked(); c != nil {
-			e = e.then(s.rl.endedLocked(c, account.Cancelled, c.Tokens, s.now()))
-			c.Ended, r.call = true, nil
-			delete(s.calls, c.ID)
+// undoLocked ends calls that were admitted so late that nobody hears of it, by an event neither.
+func (is *reserving) undoLocked() {
+	for _, r := range is.made {
+		if c := r.liveRLocked(); c != nil { // else Close tells of its end
+			is.e.each(func(e *telling) {
+				is.s.rl.teller.drop(e)
+				is.s.rl.teller.outlet.End()
+			})
+			is.s.rl.ledger.Ended(audited{is.s.rl}, c, account.Cancelled, c.Tokens)
+			is.e, r.call, c.Local, c.Ended = nil, nil, nil, true
+			delete(is.s.calls, c.ID)
 		}
 	}
-	return e
+	is.made = nil
 }
 
 // decideAlone decides on a request while the store is away, by the share of this process.
