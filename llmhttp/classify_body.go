@@ -104,7 +104,29 @@ func readErrorBody(body []byte, status int) (b errorBody) {
 	metadata, _ := inner["metadata"].(map[string]any)
 	upstream, _ := metadata["headers"].(map[string]any)
 	b.readHeaders(upstream)
+	if b.retryDelay == 0 {
+		b.retryDelay = statedDelay(b.message)
+	}
 	return b
+}
+
+// statedDelay returns the time that the message of an error states, in lower case: "please try again
+// in 7.66s" of OpenAI and Groq, "please retry after 34 seconds" of Azure. It is 0 where there is none.
+func statedDelay(message string) time.Duration {
+	if _, rest, ok := strings.Cut(message, "try again in "); ok {
+		stated, _, _ := strings.Cut(rest, " ")
+		d, err := time.ParseDuration(strings.TrimRight(stated, ".,"))
+		if err == nil && d > 0 {
+			return min(d, headers.MaxReset)
+		}
+	}
+	if _, rest, ok := strings.Cut(message, "retry after "); ok {
+		if stated, unit, _ := strings.Cut(rest, " "); strings.HasPrefix(unit, "second") {
+			d, _ := headers.ParseSeconds(stated)
+			return d
+		}
+	}
+	return 0
 }
 
 // googleDetail reads one of the details of Google's errors.

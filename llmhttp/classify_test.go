@@ -99,6 +99,32 @@ func problemText(p *Problem) string {
 	return s
 }
 
+// A time that is stated in words counts where no header and no field states one.
+func TestStatedDelay(t *testing.T) {
+	for message, want := range map[string]time.Duration{
+		"Please try again in 20s. Visit https://a.test": 20 * time.Second,
+		"Please try again in 6ms.":                      6 * time.Millisecond,
+		"Please try again in 1m12.5s, or later":         72500 * time.Millisecond,
+		"Try again in 2h3m":                             2*time.Hour + 3*time.Minute,
+		"Please retry after 34 seconds.":                34 * time.Second,
+		"Please retry after 1 second.":                  time.Second,
+		"Try again in 100000h.":                         headers.MaxReset,
+		"Try again in -5s.":                             0,
+		"Try again in a while.":                         0,
+		"Please retry after 34 minutes.":                0,
+		"Please retry after a few seconds.":             0,
+	} {
+		body := []byte(`{"error":{"message":"Rate limit reached. ` + message + `"}}`)
+		if p := classify(429, http.Header{}, body, "a.test", headerstest.Now); p.RetryAfter != want {
+			t.Errorf("%s: after %v, want %v", message, p.RetryAfter, want)
+		}
+		told := http.Header{"Retry-After": {"3"}}
+		if p := classify(429, told, body, "a.test", headerstest.Now); p.RetryAfter != 3*time.Second {
+			t.Errorf("%s, with a header: after %v", message, p.RetryAfter)
+		}
+	}
+}
+
 func TestClassifyCorpus(t *testing.T) {
 	all := refusals(t)
 	if len(all) < 106 {

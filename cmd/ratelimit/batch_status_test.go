@@ -85,6 +85,37 @@ func TestBatchDryRun(t *testing.T) {
 	}
 }
 
+// A gateway whose provider counts max_tokens is told by the file of --config. A model without a
+// quota is named.
+func TestBatchDryRunCounts(t *testing.T) {
+	u := provider(t, nil)
+	dir := t.TempDir()
+	put(t, dir, "in.jsonl", strings.ReplaceAll(chatLines(100), `"max_tokens":10`, `"max_tokens":1000`))
+	put(t, dir, "keeps.yaml", "upstreams: {gateway: {url: "+u.URL+", no_refund: true}}\n")
+	put(t, dir, "refunds.yaml", "upstreams: {gateway: {url: "+u.URL+"}}\n")
+	minutes := func(config string) (p struct {
+		Minutes   float64
+		Unlimited []string
+	}) {
+		r := runBatch(t, dir, "", "in.jsonl", "--config", config, "--tpm", "20000", "--expect-output", "50", "--dry-run")
+		if err := json.Unmarshal([]byte(r.stdout), &p); err != nil {
+			t.Fatalf("%v: %s", err, r.stderr)
+		}
+		return p
+	}
+	// Of a thousand tokens each, twenty fit a minute; of what they use, all.
+	if p := minutes("keeps.yaml"); p.Minutes < 4 || p.Minutes > 4.1 || len(p.Unlimited) > 0 {
+		t.Errorf("without refunds: %+v", p)
+	}
+	if p := minutes("refunds.yaml"); p.Minutes != 0 {
+		t.Errorf("with refunds: %+v", p)
+	}
+	r := runBatch(t, dir, "", "in.jsonl", "--upstream", u.URL, "--profile", "openai/tier1", "--dry-run")
+	if !strings.Contains(r.stdout, `"unlimited":["gpt-4o"]`) || !strings.Contains(r.stderr, `limits the model "gpt-4o"`) {
+		t.Errorf("status %d: %s%s", r.status, r.stdout, r.stderr)
+	}
+}
+
 // A plan of which nothing fits ends as the run would.
 func TestBatchDryRunNeverFits(t *testing.T) {
 	u := provider(t, nil)

@@ -24,6 +24,7 @@ type Settings struct {
 	Output   *Output   // nil for a plan alone
 	Errors   io.Writer // gets the lines that fail; nil for nothing
 	Upstream *url.URL  // https, or http on this machine
+	NoRefund bool      // of the Transport
 	Path     string    // of lines that are bodies alone; empty refuses them
 	// Counted returns the name under which a model is counted; nil for its own.
 	Counted func(model string) string
@@ -106,7 +107,8 @@ func (b *Batch) Use(rl *ratelimit.RateLimiter, key string) {
 	b.limiter, b.key = rl, secret(key)
 	b.transport = &llmhttp.Transport{
 		Base: b.s.Base, Limiter: rl, OnEvent: b.handle, RefuseWithError: true, MaxBody: maxLine, FirstOutput: b.s.ExpectOutput,
-		Model: func(call *llmhttp.Call) string { return b.counted(call.Model) },
+		NoRefund: b.s.NoRefund,
+		Model:    func(call *llmhttp.Call) string { return b.counted(call.Model) },
 	}
 }
 

@@ -73,7 +73,8 @@ type failure struct {
 	Attempts int             `json:"attempts,omitempty"`
 	Line     int             `json:"line"`
 
-	again   bool          // another try may succeed
+	again   bool          // another try may succeed,
+	pause   time.Duration // after this time, if it is the second one
 	delay   time.Duration // that the provider wants before it
 	isEmpty bool          // the credit or the plan is used up: no call will succeed
 	left    bool          // the try was not sent because the batch ends
@@ -100,6 +101,10 @@ const (
 	maxAnswer    = 30 << 20 // bytes of an answer
 	maxErrorBody = 4 << 10  // bytes of one that the file of errors has
 	maxBackoff   = time.Minute
+
+	firstPause = time.Second / 2
+	// A quota of a minute that refuses without saying for how long has room before the fifth try.
+	limitedPause = 4 * time.Second
 )
 
 // do sends a call until it is done, or fails for good, or the batch ends. The context ends it at
@@ -115,7 +120,7 @@ func (b *Batch) do(ctx, soft context.Context, c *call) *outcome {
 			return &outcome{call: c}
 		case f.again && c.tries < b.s.MaxAttempts:
 			b.count.retries.Add(1)
-			if sleep(soft, max(backoff(c.tries), f.delay)) != nil {
+			if sleep(soft, max(backoff(c.tries, f.pause), f.delay)) != nil {
 				return &outcome{call: c}
 			}
 			continue
@@ -125,9 +130,10 @@ func (b *Batch) do(ctx, soft context.Context, c *call) *outcome {
 	}
 }
 
-// backoff is the time before another try: half a second, one, two, with up to a quarter more.
-func backoff(tries int) time.Duration {
-	d := min(time.Second<<min(tries-1, 10)/2, maxBackoff)
+// backoff is the time before another try: the first pause, twice that, four times that, with up to a
+// quarter more.
+func backoff(tries int, first time.Duration) time.Duration {
+	d := min(first<<min(tries-1, 10), maxBackoff)
 	return d + rand.N(d/4+1)
 }
 
@@ -247,7 +253,7 @@ func (b *Batch) failed(ctx context.Context, err error) *failure {
 	case errors.Is(cause, errLeft):
 		return &failure{left: true}
 	case errors.Is(cause, errTimeout):
-		return &failure{Code: codeTimeout, Message: fmt.Sprintf("no answer within %v", b.s.Timeout), again: true}
+		return &failure{Code: codeTimeout, Message: fmt.Sprintf("no answer within %v", b.s.Timeout), again: true, pause: firstPause}
 	case cause != nil:
 		return &failure{left: true}
 	}
@@ -257,19 +263,19 @@ func (b *Batch) failed(ctx context.Context, err error) *failure {
 		if errors.Is(err, ratelimit.ErrNeverFits) {
 			code = codeNeverFits
 		}
-		return &failure{Code: code, Message: message, again: errors.Is(err, ratelimit.ErrQueueFull)}
+		return &failure{Code: code, Message: message, again: errors.Is(err, ratelimit.ErrQueueFull), pause: firstPause}
 	}
 	if uncounted := (*llmhttp.UncountedError)(nil); errors.As(err, &uncounted) {
 		return &failure{Code: codeUncounted, Message: message}
 	}
-	return &failure{Code: codeNoAnswer, Message: message, again: true}
+	return &failure{Code: codeNoAnswer, Message: message, again: true, pause: firstPause}
 }
 
 // refused returns the failure that an answer is.
 func (b *Batch) refused(resp *http.Response, p *llmhttp.Problem, body []byte) *failure {
 	f := &failure{
 		Code: fmt.Sprintf("http_%d", resp.StatusCode), Message: fmt.Sprintf("the answer has status %d", resp.StatusCode),
-		Status: resp.StatusCode, Body: errorBody(body),
+		Status: resp.StatusCode, Body: errorBody(body), pause: firstPause,
 	}
 	if p == nil {
 		return f
@@ -282,6 +288,8 @@ func (b *Batch) refused(resp *http.Response, p *llmhttp.Problem, body []byte) *f
 	case llmhttp.Rejected:
 		f.again = resp.StatusCode == http.StatusRequestTimeout
 	}
-	f.delay = p.RetryAfter
+	if f.delay = p.RetryAfter; p.Kind == llmhttp.RateLimited && f.delay == 0 {
+		f.pause = limitedPause
+	}
 	return f
 }

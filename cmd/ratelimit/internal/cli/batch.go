@@ -168,7 +168,7 @@ func (f *batchFlags) run(cmd *cobra.Command) error {
 	}
 	defer out.Close()
 	settings := batch.Settings{
-		Input: in, Output: out, Upstream: to.upstream.URL, Path: f.url, Counted: to.counted, Class: f.class,
+		Input: in, Output: out, Upstream: to.upstream.URL, NoRefund: to.upstream.NoRefund, Path: f.url, Counted: to.counted, Class: f.class,
 		Ordered: f.ordered, FailFast: f.failFast, Limit: f.limit, MaxAttempts: f.maxAttempts, MaxCost: f.budget,
 		Timeout: f.timeout, ExpectOutput: f.expectOutput, Base: batchBase(),
 	}
@@ -229,6 +229,9 @@ func (f *batchFlags) plan(cmd *cobra.Command, b *batch.Batch, to *batchTarget) e
 	if f.progress != "none" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d lines to send: %d prompt and %d output tokens, $%.4f, %.1f minutes\n",
 			p.ToDo, p.Lines, p.Tokens.Prompt, p.Tokens.Output, p.Dollars, p.Minutes)
+		for _, model := range p.Unlimited {
+			fmt.Fprintf(cmd.ErrOrStderr(), "no quota of requests or tokens limits the model %q: its lines take no minutes here\n", model)
+		}
 	}
 	if err := json.NewEncoder(cmd.OutOrStdout()).Encode(p); err != nil {
 		return err

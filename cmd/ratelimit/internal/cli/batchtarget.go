@@ -49,6 +49,7 @@ func (f *batchFlags) target(log *slog.Logger) (*batchTarget, error) {
 	if to.upstream, err = proxy.NewUpstream(name, address); err != nil {
 		return nil, usageError{err}
 	}
+	to.upstream.NoRefund = file.Upstreams[name].NoRefund
 	all := []*proxy.Upstream{to.upstream}
 	if to.prefix != "" {
 		for name := range file.Upstreams {

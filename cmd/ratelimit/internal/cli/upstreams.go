@@ -24,8 +24,9 @@ type fileConfig struct {
 }
 
 type upstreamConfig struct {
-	URL    string `yaml:"url"`
-	KeyEnv string `yaml:"key_env"` // the variable of the environment with its key
+	URL      string `yaml:"url"`
+	KeyEnv   string `yaml:"key_env"`   // the variable of the environment with its key
+	NoRefund bool   `yaml:"no_refund"` // it charges by max_tokens, as OpenAI does
 }
 
 // UnmarshalText reads an upstream that is its address alone.
@@ -67,7 +68,9 @@ func (f *proxyFlags) upstreamsOf(file fileConfig) ([]*proxy.Upstream, error) {
 			return nil, usagef("--upstream %s: another one has the same name: want NAME=URL for each of several", text)
 		}
 		flags[name] = true
-		said[name] = upstreamConfig{URL: address, KeyEnv: said[name].KeyEnv}
+		of := said[name]
+		of.URL = address
+		said[name] = of
 	}
 	for _, text := range f.keyEnvs {
 		name, variable, named := strings.Cut(text, "=")
@@ -93,6 +96,7 @@ func (f *proxyFlags) upstreamsOf(file fileConfig) ([]*proxy.Upstream, error) {
 		if err != nil {
 			return nil, usageError{err}
 		}
+		u.NoRefund = said[name].NoRefund
 		if variable := said[name].KeyEnv; variable != "" {
 			if u.Key = strings.TrimSpace(os.Getenv(variable)); u.Key == "" {
 				return nil, usagef("--key-env: the variable %s is empty", variable)

@@ -97,7 +97,7 @@ func (p *Proxy) Use(rl *ratelimit.RateLimiter) {
 	for _, u := range p.Upstreams {
 		u.transport = &llmhttp.Transport{
 			Base: sender{p.base}, Limiter: rl, Model: nameOf, MaxWait: p.MaxWait, MaxBody: maxBody,
-			NoWebSocket: p.NoWebSocket, RefuseWithError: true, // answerTo makes the answers
+			NoWebSocket: p.NoWebSocket, NoRefund: u.NoRefund, RefuseWithError: true, // answerTo makes the answers
 		}
 	}
 }

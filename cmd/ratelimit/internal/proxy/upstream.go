@@ -21,6 +21,8 @@ type Upstream struct {
 	URL *url.URL
 	// Key is sent in place of the client's; empty leaves that as it is.
 	Key string
+	// NoRefund is llmhttp.Transport.NoRefund, for a gateway in front of OpenAI or Azure.
+	NoRefund bool
 
 	base      string // the path of URL without a slash at its end, as it is sent
 	counted   string // stands before the names of models; empty for the only upstream
