@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 )
 
 // Failure is what a limiter does when Redis gives no answer. The zero value is FailClosed. The
@@ -53,7 +52,6 @@ func (f Failure) validate() error {
 
 // of returns the share of n units, at least 1.
 func (f Failure) of(n int) int {
-	high, low := bits.Mul64(uint64(n), uint64(f))
-	units, _ := bits.Div64(high, low, wholeShare)
-	return max(1, int(units))
+	whole, rest := int64(n)/wholeShare, int64(n)%wholeShare // their products do not overflow
+	return int(max(1, whole*int64(f)+rest*int64(f)/wholeShare))
 }

@@ -1,7 +1,8 @@
 -- The state is a list of entries, oldest first, each with its time and the units ever charged
 -- before and after it, modulo WRAP. So the units between two entries are a difference, and no
 -- decision sums them up. An entry has the charges of one grain of time, and the latest of their
--- times. ARGV from i: n, limit, window, grain.
+-- times. ARGV from i: n, limit, window, grain, the milliseconds of a TTL. The state that an answer has
+-- is the units that count, when the entry was charged that has to leave, and the newest; 0 for none.
 local WRAP = 4503599627370496 -- 2^52
 
 local function entry_of(time, before, after)
@@ -30,7 +31,16 @@ local function find(key, first, field, value, base)
   return first
 end
 
-local function decide_l(key, i, charge)
+local function put_l(key, entry, ttl, joins)
+  if joins then
+    redis.call('LSET', key, -1, entry)
+  else
+    redis.call('RPUSH', key, entry)
+  end
+  redis.call('PEXPIRE', key, ttl)
+end
+
+local function look_l(key, i)
   local n, limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
   local newest, before, after = nil, 0, 0
   local oldest, base, first = nil, 0, 0 -- when, and the units before and after the oldest entry
@@ -42,8 +52,7 @@ local function decide_l(key, i, charge)
       newest, before, after = now, 0, (after - base) % WRAP
       oldest, base, first = now, 0, after
       redis.call('DEL', key)
-      redis.call('RPUSH', key, entry_of(now, 0, after))
-      redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
+      put_l(key, entry_of(now, 0, after), ARGV[i + 4], false)
     elseif newest <= now - window then
       redis.call('DEL', key)
       newest, before, after, base = nil, 0, 0, 0
@@ -52,25 +61,17 @@ local function decide_l(key, i, charge)
       oldest, base, first = parse_entry(redis.call('LINDEX', key, 0))
     end
   end
-  local used = (after - base) % WRAP
-  local fits, retry, reset = n == 0 or used + n <= limit, 0, 0
-  if newest then reset = newest + window - now end
+  local used, leaves = (after - base) % WRAP, 0
+  local fits = n == 0 or used + n <= limit
   if not fits and n <= limit then
     local leave = used + n - limit
     if (first - base) % WRAP < leave then
       oldest = parse_entry(redis.call('LINDEX', key, find(key, 1, 3, leave, base)))
     end
-    retry = oldest + window - now
+    leaves = oldest
   end
-  if charge and fits and n > 0 then
-    local sum = (after + n) % WRAP
-    local grain = tonumber(ARGV[i + 3])
-    if newest and math.floor(newest / grain) == math.floor(now / grain) then
-      redis.call('LSET', key, -1, entry_of(now, before, sum))
-    else
-      redis.call('RPUSH', key, entry_of(now, after, sum))
-    end
-    redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
-  end
-  return fits, string.format('%.0f %.0f %.0f', used, retry, reset), now
+  local grain, value = tonumber(ARGV[i + 3]), nil
+  local joins = newest and math.floor(newest / grain) == math.floor(now / grain)
+  if fits and n > 0 then value = entry_of(now, joins and before or after, (after + n) % WRAP) end
+  return fits, entry_of(used, leaves, newest or 0), value, ARGV[i + 4], joins
 end
