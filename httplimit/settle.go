@@ -133,11 +133,10 @@ func handBack(outer, inner *http.Request) {
 
 // settle ends the holds, once the next handler has returned or panicked.
 func (c *call) settle(settle map[string]Settle, returned bool) {
-	defer c.commitEstimates() // if a function of Options panics
 	w := &c.watched
 	told := c.reports.end()
 	response := Response{
-		Request: c.request, Status: w.status, Header: w.under.Header(), Usage: w.usage(),
+		Request: c.request, Status: w.status, Header: w.under.Header(), Usage: w.reader.close(),
 		Hijacked: w.hijacked, Panicked: !returned,
 	}
 	if returned && w.status == 0 && !w.hijacked {
