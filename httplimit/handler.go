@@ -167,7 +167,7 @@ func (h *handler) hold(d *Decision) *call {
 	c.held = c.few[:0]
 	for i, l := range d.Limits {
 		if h.settles(l) {
-			c.held = append(c.held, held{holds[i], l})
+			c.held = append(c.held, held{hold: holds[i], limit: l})
 		} else {
 			holds[i].Commit(l.Cost)
 		}

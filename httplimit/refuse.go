@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -78,4 +77,9 @@ func message(d *Decision) string {
 var windowNames = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
 
 // window returns a window as people write it: "minute" for 1m0s.
-func window(d time.Duration) string { return cmp.Or(windowNames[d], d.String()) }
+func window(d time.Duration) string {
+	if name, ok := windowNames[d]; ok {
+		return name
+	}
+	return d.String()
+}
