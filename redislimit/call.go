@@ -66,7 +66,7 @@ func (s *server) ask(ctx context.Context, c *call) ([]limit.Decision, error) {
 		if !single {
 			args = append(args, p.name)
 		}
-		args = p.args(args, min(p.n, p.most+1)) // one more than can ever pass does not, either
+		args = append(p.cost(args, min(p.n, p.most+1)), p.args...) // one more than can ever pass does not, either
 		for !single && (len(args)-1)%6 > 0 {
 			args = append(args, 0)
 		}

@@ -41,8 +41,6 @@ var ErrUnavailable = errors.New("redis is unavailable")
 // errOpen tells that the breaker is open.
 var errOpen = fmt.Errorf("%w: too many calls have failed", ErrUnavailable)
 
-func (f Failure) isLocal() bool { return f > 0 }
-
 func (f Failure) validate() error {
 	if f < FailOpen || f > wholeShare {
 		return errors.New("OnFailure is none of FailClosed, FailOpen and Local of a share above 0 and at most 1")

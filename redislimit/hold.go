@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -137,14 +136,14 @@ func newHold(g *Group, c *call) Hold {
 }
 
 func (h hold) valid() bool {
-	return bytes.HasPrefix(h.Record, []byte("{")) && len(h.Parts) > 0 && len(h.Parts) <= maxCharges &&
-		!slices.ContainsFunc(h.Parts, func(p heldPart) bool { return !p.valid() })
-}
-
-func (p heldPart) valid() bool {
-	a, b := p.Basis[0], p.Basis[1]
-	return len(p.Kind) == 1 && strings.Contains("wclb", p.Kind) && bytes.HasPrefix(p.State, []byte("{")) && p.N >= 0 && p.N <= maxUnits &&
-		a >= 1 && b >= 1 && b <= maxParts && (p.Kind == tokenBucketKind.name || a < maxTime)
+	for _, p := range h.Parts {
+		a, b := p.Basis[0], p.Basis[1]
+		if len(p.Kind) != 1 || !strings.Contains("wclb", p.Kind) || !bytes.HasPrefix(p.State, []byte("{")) || p.N < 0 || p.N > maxUnits ||
+			a < 1 || b < 1 || b > maxParts || p.Kind != tokenBucketKind.name && a >= maxTime {
+			return false
+		}
+	}
+	return bytes.HasPrefix(h.Record, []byte("{")) && len(h.Parts) > 0 && len(h.Parts) <= maxCharges
 }
 
 // change are the arguments of the script settle for n units.
@@ -152,6 +151,6 @@ func (p heldPart) change(n int) []any {
 	if p.Kind != tokenBucketKind.name {
 		return []any{n, p.Basis[0], p.Basis[1], 0}
 	}
-	cost := bucket{num: p.Basis[0], den: p.Basis[1]}.cost(n)
+	cost := bucket{num: p.Basis[0], den: p.Basis[1]}.time(n)
 	return []any{cost.us, cost.parts, p.Basis[1], 0}
 }

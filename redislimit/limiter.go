@@ -31,8 +31,8 @@ type Limiter interface {
 // algorithm is what the kinds of limiters differ in. It decides nothing but what the answer of a
 // script says.
 type algorithm interface {
-	// args appends the arguments of the script for n units, at most 5.
-	args(to []any, n int) []any
+	// cost appends the first arguments of the script, those that depend on n, the number of units.
+	cost(to []any, n int) []any
 	// decide returns the decision on n units, at most most, from the state that was there before.
 	// charged tells that the units were charged if they fit.
 	decide(state string, now int64, n int, charged bool) (limit.Decision, error)
@@ -45,6 +45,7 @@ type limiter struct {
 	algorithm
 	kind
 	most    int      // how many units can ever pass at once
+	args    []any    // of the script, behind the cost; 5 at most together
 	basis   [2]int64 // what the cost of units depends on: a window and its grain, or the time of a unit
 	server  *server
 	suffix  string // of keys
@@ -54,9 +55,9 @@ type limiter struct {
 }
 
 // newLimiter returns a limiter, which shares its state with those of the same kind and identity.
-func newLimiter(client redis.UniversalClient, a algorithm, k kind, identity string, most int, basis [2]int64, o Options) *limiter {
+func newLimiter(client redis.UniversalClient, a algorithm, k kind, identity string, most int, basis [2]int64, o Options, args ...any) *limiter {
 	l := &limiter{
-		algorithm: a, kind: k, most: most, basis: basis, server: newServer(client, o.Timeout, o.OnError), failure: o.OnFailure,
+		algorithm: a, kind: k, most: most, basis: basis, args: args, server: newServer(client, o.Timeout, o.OnError), failure: o.OnFailure,
 		suffix: "}:" + o.Prefix + ":" + layout + ":" + k.name + ":" + identity,
 	}
 	if o.CacheDenials > 0 {

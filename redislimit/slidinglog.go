@@ -33,16 +33,12 @@ func NewSlidingLog(client redis.UniversalClient, units int, length time.Duration
 	if units > maxEntries {
 		grain = (w.length + maxEntries - 2) / (maxEntries - 1)
 	}
-	return &SlidingLog{w.newLimiter(client, slidingLog{w, grain}, slidingLogKind, grain, o)}, nil
+	return &SlidingLog{w.newLimiter(client, slidingLog{w, grain}, slidingLogKind, grain, o, grain, (w.length+999)/1000+1)}, nil
 }
 
 type slidingLog struct {
 	window
 	grain int64 // microseconds of which the charges share an entry
-}
-
-func (s slidingLog) args(to []any, n int) []any {
-	return append(to, n, s.limit, s.length, s.grain, (s.length+999)/1000+1)
 }
 
 func (s slidingLog) decide(state string, now int64, n int, charged bool) (d limit.Decision, err error) {

@@ -31,7 +31,9 @@ func NewTokenBucket(client redis.UniversalClient, rate limit.Rate, burst int, o 
 	if err != nil {
 		return nil, err
 	}
-	return &TokenBucket{newLimiter(client, b, tokenBucketKind, fmt.Sprintf("%d/%d", b.den, b.num), burst, [2]int64{b.num, b.den}, o)}, nil
+	identity := fmt.Sprintf("%d/%d", b.den, b.num)
+	return &TokenBucket{newLimiter(client, b, tokenBucketKind, identity, burst, [2]int64{b.num, b.den}, o,
+		b.den, b.brim.us, b.brim.parts)}, nil
 }
 
 // span is a time: us + parts/den microseconds, with the den of a bucket.
@@ -71,7 +73,7 @@ func newBucket(operation string, rate limit.Rate, burst int) (b bucket, err erro
 	if b.den > maxParts {
 		return b, invalid(operation, "rate is %v, of %d units in %d µs, want at most 2^50 units", rate, b.den, b.num)
 	}
-	if b.brim = b.cost(burst); b.brim.us > maxWindow.Microseconds() {
+	if b.brim = b.time(burst); b.brim.us > maxWindow.Microseconds() {
 		return b, invalid(operation, "burst is %d, which takes longer than %v at %v", burst, maxWindow, rate)
 	}
 	return b, nil
@@ -84,8 +86,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// cost returns how long n units take to drain. n is at most the burst, or else the time is bounded.
-func (b bucket) cost(n int) span {
+// time returns how long n units take to drain. n is at most the burst, or else the time is bounded.
+func (b bucket) time(n int) span {
 	high, low := bits.Mul64(uint64(n), uint64(b.num))
 	if high >= uint64(b.den) {
 		return span{us: maxTime}
@@ -116,9 +118,9 @@ func (b bucket) units(s span) int {
 	return int(n)
 }
 
-func (b bucket) args(to []any, n int) []any {
-	cost := b.cost(n)
-	return append(to, cost.us, cost.parts, b.den, b.brim.us, b.brim.parts)
+func (b bucket) cost(to []any, n int) []any {
+	cost := b.time(n)
+	return append(to, cost.us, cost.parts)
 }
 
 func (b bucket) decide(state string, now int64, n int, charged bool) (d limit.Decision, err error) {
@@ -133,7 +135,7 @@ func (b bucket) decide(state string, now int64, n int, charged bool) (d limit.De
 	if level.us -= max(now-at, 0); level.us < 0 {
 		level = span{}
 	}
-	full := b.plus(level, b.cost(n))
+	full := b.plus(level, b.time(n))
 	switch {
 	case n == 0:
 		d.OK = true

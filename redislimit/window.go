@@ -34,15 +34,16 @@ func newWindow(operation string, client redis.UniversalClient, units int, length
 }
 
 // newLimiter returns a limiter of a kind whose state is of one length of the window.
-func (w window) newLimiter(client redis.UniversalClient, a algorithm, k kind, grain int64, o Options) *limiter {
-	return newLimiter(client, a, k, strconv.FormatInt(w.length, 10), w.limit, [2]int64{w.length, grain}, o)
+func (w window) newLimiter(client redis.UniversalClient, a algorithm, k kind, grain int64, o Options, args ...any) *limiter {
+	args = append([]any{w.limit, w.length}, args...)
+	return newLimiter(client, a, k, strconv.FormatInt(w.length, 10), w.limit, [2]int64{w.length, grain}, o, args...)
 }
 
 // maxWindow is the longest window, and the longest time that a full bucket may take to drain: 35
 // years.
 const maxWindow = 35 * 365 * 24 * time.Hour
 
-func (w window) args(to []any, n int) []any { return append(to, n, w.limit, w.length) }
+func (w window) cost(to []any, n int) []any { return append(to, n) }
 
 func (w window) duration() time.Duration { return microseconds(w.length) }
 

@@ -14,6 +14,9 @@ local now = clock[1] * 1000000 + clock[2]
 
 local function text(n) return string.format('%.0f', n) end
 
+-- instant is text(now) in a quarter of the time.
+local function instant() return clock[1] .. string.sub('00000' .. clock[2], -6) end
+
 -- put writes a state that ends in ttl milliseconds, or, without a ttl, when it would have ended.
 local function put(key, value, ttl)
   if ttl then

@@ -42,36 +42,38 @@ end
 
 local function look_l(key, i)
   local n, limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local newest, before, after = nil, 0, 0
+  local newest, before, after = '0', '0', '0' -- of the newest entry
   local oldest, base, first = nil, 0, 0 -- when, and the units before and after the oldest entry
   local ends = redis.call('LINDEX', key, -1)
   if ends then
-    newest, before, after = parse_entry(ends)
+    newest, before, after = string.match(ends, '^(%d+) (%d+) (%d+)$')
     oldest, base, first = parse_entry(redis.call('LINDEX', key, 0))
-    if newest > now then -- the clock went back: all is charged now
-      newest, before, after = now, 0, (after - base) % WRAP
-      oldest, base, first = now, 0, after
+    if tonumber(newest) > now then -- the clock went back: all is charged now
+      newest, before, after = instant(), '0', text((after - base) % WRAP)
+      oldest, base, first = now, 0, tonumber(after)
       redis.call('DEL', key)
-      put_l(key, entry_of(now, 0, after), ARGV[i + 4], false)
-    elseif newest <= now - window then
+      put_l(key, instant() .. ' 0 ' .. after, ARGV[i + 4], false)
+    elseif tonumber(newest) <= now - window then
       redis.call('DEL', key)
-      newest, before, after, base = nil, 0, 0, 0
+      newest, before, after, base = '0', '0', '0', 0
     elseif oldest <= now - window then
       redis.call('LTRIM', key, find(key, 1, 1, now - window + 1), -1)
       oldest, base, first = parse_entry(redis.call('LINDEX', key, 0))
     end
   end
-  local used, leaves = (after - base) % WRAP, 0
+  local used, leaves = (after - base) % WRAP, '0'
   local fits = n == 0 or used + n <= limit
   if not fits and n <= limit then
     local leave = used + n - limit
     if (first - base) % WRAP < leave then
       oldest = parse_entry(redis.call('LINDEX', key, find(key, 1, 3, leave, base)))
     end
-    leaves = oldest
+    leaves = text(oldest)
   end
   local grain, value = tonumber(ARGV[i + 3]), nil
-  local joins = newest and math.floor(newest / grain) == math.floor(now / grain)
-  if fits and n > 0 then value = entry_of(now, joins and before or after, (after + n) % WRAP) end
-  return fits, entry_of(used, leaves, newest or 0), value, ARGV[i + 4], joins
+  local joins = newest ~= '0' and math.floor(newest / grain) == math.floor(now / grain)
+  if fits and n > 0 then
+    value = instant() .. ' ' .. (joins and before or after) .. ' ' .. text((after + n) % WRAP)
+  end
+  return fits, text(used) .. ' ' .. leaves .. ' ' .. newest, value, ARGV[i + 4], joins
 end

@@ -8,7 +8,7 @@ local function look_b(key, i)
     local at, was, of = string.match(state, '^(%d+) (%d+) (%d+)$')
     at, level, part = tonumber(at), tonumber(was), tonumber(of)
     if at > now then -- the clock went back: the level is that of now
-      put(key, text(now) .. ' ' .. was .. ' ' .. of, math.ceil(level / 1000) + 2)
+      put(key, instant() .. ' ' .. was .. ' ' .. of, math.ceil(level / 1000) + 2)
     else
       level = level - (now - at)
       if level < 0 then level, part = 0, 0 end
@@ -18,6 +18,6 @@ local function look_b(key, i)
   if full_part >= parts then full, full_part = full + 1, full_part - parts end
   local some, brim, value = cost > 0 or cost_part > 0, tonumber(ARGV[i + 3]), nil
   local fits = not some or full < brim or full == brim and full_part <= tonumber(ARGV[i + 4])
-  if fits and some then value = string.format('%.0f %.0f %.0f', now, full, full_part) end
+  if fits and some then value = instant() .. string.format(' %.0f %.0f', full, full_part) end
   return fits, state or '', value, math.ceil(full / 1000) + 2
 end
