@@ -106,8 +106,8 @@ func (r *usageReader) feed(p []byte) {
 	r.events.Feed(p)
 }
 
-// close ends the body and returns the usage that it has reported, which is none if the reader was not
-// opened. Later pieces are not read.
+// close ends the body and returns the usage that it has reported, which is none if the reader was
+// not opened. Later pieces are not read.
 func (r *usageReader) close() Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,8 +16,8 @@ type part struct {
 	n          int
 }
 
-// newPart returns units of the state of a limiter's key. The suffix of states has no further closing
-// brace, so no two pairs of a key and a limiter have one state.
+// newPart returns units of the state of a limiter's key. The suffix of states has no further
+// closing brace, so no two pairs of a key and a limiter have one state.
 func newPart(l *limiter, key string, n int) part { return part{l, key, "{" + key + l.suffix, n} }
 
 // call is a decision on parts: all or none are taken.

@@ -106,8 +106,8 @@ func parseCursor(cursor string) (epoch string, after uint64) {
 	return epoch, after
 }
 
-// rowForm is the name of a row: its window, sequence, namespace, key and region. What is in quotes may
-// be any bytes.
+// rowForm is the name of a row: its window, sequence, namespace, key and region. What is in quotes
+// may be any bytes.
 const rowForm = "%d %d %q %q %q"
 
 func rowName(r keyed.Row) string {
