@@ -72,8 +72,8 @@ func (c cells) decide(state string, now int64, n int, charged bool) (d limit.Dec
 		current, previous = 0, 0
 	}
 	left := start + c.length - now
-	// until returns when at most room units count. Those of a cell that does not slide are gone with
-	// it.
+	// until returns when at most room units count. Those of a cell that does not slide are gone
+	// with it.
 	until := func(room int64) time.Duration {
 		switch {
 		case current <= room:
