@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -43,15 +44,14 @@ func (h *handler) setFields(header http.Header, d *Decision) {
 	if !d.OK {
 		policies = slices.DeleteFunc(policies, func(p policy) bool { return !p.refuses })
 	}
-	first := 0
 	if len(policies) > 0 { // it has none if the limiter failed
-		first = closest(policies)
-		text = policies[first].appendCurrent(text, true)
-		for i := range policies {
-			if i != first {
-				text = policies[i].appendCurrent(text, false)
-			}
-		}
+		first := closest(policies)
+		chosen := policies[first]
+		copy(policies[1:], policies[:first])
+		policies[0] = chosen
+	}
+	for i := range policies {
+		text = policies[i].appendCurrent(text, i == 0)
 	}
 	lines, values := string(text), make([]string, 2) // few allocations, as this is done for each request
 	values[0], values[1] = lines[:end], lines[end:]
@@ -61,7 +61,7 @@ func (h *handler) setFields(header http.Header, d *Decision) {
 	}
 	addField(header, "Ratelimit", values[1:])
 	if h.Legacy {
-		policies[first].setLegacy(header)
+		policies[0].setLegacy(header)
 	}
 }
 
@@ -118,10 +118,10 @@ func (h *handler) policies(list []policy, d *Decision) []policy {
 
 // resetOf returns the time until a request would fit a limit that refuses it; 0 for never.
 func resetOf(d limit.Decision) time.Duration {
-	if d.RetryAfter == 0 && !d.Never {
-		return leastWait
+	if d.Never {
+		return 0
 	}
-	return d.RetryAfter
+	return cmp.Or(max(d.RetryAfter, 0), leastWait)
 }
 
 // distinguish gives policies of the same name different ones: with the window in seconds and, if
@@ -188,30 +188,28 @@ func (p *policy) closer(than *policy) bool {
 
 // appendPolicy appends the policy to the list of RateLimit-Policy, which may begin with it.
 func (p *policy) appendPolicy(line []byte, begins bool) []byte {
-	line = appendItem(line, p.name, begins)
-	line = append(line, ";q="...)
-	line = strconv.AppendInt(line, min(int64(p.quota), maxInteger), 10)
+	line = appendInteger(appendItem(line, p.name, begins), ";q=", int64(p.quota))
 	if p.window > 0 {
-		line = append(line, ";w="...)
-		line = strconv.AppendInt(line, seconds(p.window), 10)
+		line = appendInteger(line, ";w=", seconds(p.window))
 	}
 	if p.unit != "" {
-		line = append(line, ";qu="...)
-		line = appendString(line, p.unit)
+		line = appendString(append(line, ";qu="...), p.unit)
 	}
 	return line
 }
 
 // appendCurrent appends the policy to the list of RateLimit, which may begin with it.
 func (p *policy) appendCurrent(line []byte, begins bool) []byte {
-	line = appendItem(line, p.name, begins)
-	line = append(line, ";r="...)
-	line = strconv.AppendInt(line, min(int64(p.remaining), maxInteger), 10)
+	line = appendInteger(appendItem(line, p.name, begins), ";r=", int64(p.remaining))
 	if p.reset > 0 {
-		line = append(line, ";t="...)
-		line = strconv.AppendInt(line, seconds(p.reset), 10)
+		line = appendInteger(line, ";t=", seconds(p.reset))
 	}
 	return line
+}
+
+// appendInteger appends a parameter whose value is an integer.
+func appendInteger(line []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(line, name...), min(n, maxInteger), 10)
 }
 
 // maxInteger is the largest integer of a structured field (RFC 9651, section 3.3.1).

@@ -167,7 +167,7 @@ func (h *handler) hold(d *Decision) *call {
 	c.held = c.few[:0]
 	for i, l := range d.Limits {
 		if h.settles(l) {
-			c.held = append(c.held, held{holds[i], l})
+			c.held = append(c.held, held{hold: holds[i], limit: l})
 		} else {
 			holds[i].Commit(l.Cost)
 		}
@@ -186,14 +186,7 @@ func (d *Decision) count(n int) {
 }
 
 // fits reports whether all limits have room.
-func fits(decisions []limit.Decision) bool {
-	for i := range decisions {
-		if !decisions[i].OK {
-			return false
-		}
-	}
-	return true
-}
+func fits(decisions []limit.Decision) bool { return strictest(decisions) < 0 }
 
 // leastWait is the RetryAfter of a request that has to wait for the end of others, which nobody
 // can tell.
@@ -223,17 +216,8 @@ func (h *handler) conclude(d *Decision) {
 
 // retryAfter returns how long a request has to wait that has found no room.
 func retryAfter(d *Decision) time.Duration {
-	if d.Never() {
-		return 0
+	if i := strictest(d.Decisions); i >= 0 {
+		return resetOf(d.Decisions[i])
 	}
-	wait := time.Duration(0)
-	for i := range d.Decisions {
-		if !d.Decisions[i].OK {
-			wait = max(wait, d.Decisions[i].RetryAfter)
-		}
-	}
-	if wait == 0 {
-		return leastWait
-	}
-	return wait
+	return leastWait
 }

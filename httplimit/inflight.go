@@ -1,62 +1,36 @@
 package httplimit
 
-import (
-	"hash/maphash"
-	"sync"
-)
-
-// slotShards is the number of locks that Slots are spread over.
-const slotShards = 64
+import "sync"
 
 // Slots counts the requests of each key that are served, for Options.InFlight. Handlers with the
 // same Slots count together. It keeps only keys that have some, so it never has more entries than
 // the server has open requests. Make it with NewSlots. It is safe for concurrent use.
 type Slots struct {
-	seed   maphash.Seed
-	shards [slotShards]slotShard
-}
-
-type slotShard struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // held for a look at the map, which is little beside a request
 	taken map[string]int
-	_     [48]byte // a cache line of its own
 }
 
 // NewSlots returns Slots of which none are taken.
-func NewSlots() *Slots {
-	s := &Slots{seed: maphash.MakeSeed()}
-	for i := range s.shards {
-		s.shards[i].taken = make(map[string]int)
-	}
-	return s
-}
-
-func (s *Slots) shard(key string) *slotShard {
-	return &s.shards[maphash.String(s.seed, key)%slotShards]
-}
+func NewSlots() *Slots { return &Slots{taken: make(map[string]int)} }
 
 // take takes a slot of the key if fewer than most are taken, and returns how many are then.
 func (s *Slots) take(key string, most int) (taken int, ok bool) {
-	shard := s.shard(key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	taken = shard.taken[key]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken = s.taken[key]
 	if taken >= most {
 		return taken, false
 	}
 	taken++
-	shard.taken[key] = taken
+	s.taken[key] = taken
 	return taken, true
 }
 
 // give gives a slot back.
 func (s *Slots) give(key string) {
-	shard := s.shard(key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if taken := shard.taken[key]; taken > 1 {
-		shard.taken[key] = taken - 1
-		return
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken[key]--; s.taken[key] <= 0 {
+		delete(s.taken, key)
 	}
-	delete(shard.taken, key)
 }

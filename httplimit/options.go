@@ -119,12 +119,20 @@ type Decision struct {
 // Never reports whether a limit can never admit the request, after any wait, because the request
 // costs more than the limit.
 func (d Decision) Never() bool {
-	for i := range d.Decisions {
-		if d.Decisions[i].Never {
-			return true
+	i := strictest(d.Decisions)
+	return i >= 0 && d.Decisions[i].Never
+}
+
+// strictest returns the index of the decision that refuses for the longest time, which is for ever
+// with Never, and -1 if all are OK.
+func strictest(ds []limit.Decision) int {
+	found := -1
+	for i := range ds {
+		if !ds[i].OK && (found < 0 || !ds[found].Never && (ds[i].Never || ds[i].RetryAfter > ds[found].RetryAfter)) {
+			found = i
 		}
 	}
-	return false
+	return found
 }
 
 // validate panics if the options cannot work.

@@ -6,30 +6,20 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/keyed"
-	"dappco.re/go/core/go-ratelimit/limit"
 )
-
-// refusal is an error as OpenAI's API answers it.
-type refusal struct {
-	Error refusalError `json:"error"`
-}
-
-type refusalError struct {
-	Message string  `json:"message"`
-	Type    string  `json:"type"`
-	Param   *string `json:"param"`
-	Code    *string `json:"code"`
-}
 
 // rateLimitCode is the code by which SDKs know a refusal for its rate.
 const rateLimitCode = "rate_limit_exceeded"
 
-// refuse answers a request that is refused.
+// refuse answers a request that is refused, with an error as OpenAI's API has it.
 func refuse(w http.ResponseWriter, _ *http.Request, d Decision) {
 	h := w.Header()
-	content := refusalError{Message: message(&d), Type: "rate_limit_error"}
+	content := struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	}{Message: message(&d), Type: "rate_limit_error"}
 	switch d.Reason {
 	case NoKey:
 		content.Type = "invalid_request_error"
@@ -43,7 +33,7 @@ func refuse(w http.ResponseWriter, _ *http.Request, d Decision) {
 	if d.Never() {
 		h.Set("X-Should-Retry", "false") // OpenAI's SDKs try again otherwise
 	}
-	body, err := json.Marshal(refusal{content})
+	body, err := json.Marshal(map[string]any{"error": content})
 	if err != nil {
 		body = nil // strings can be marshaled always
 	}
@@ -66,7 +56,8 @@ func message(d *Decision) string {
 		return fmt.Sprintf("Too many requests at the same time: %d are being served, which is the limit. "+
 			"Try again when one of them has ended.", d.InFlight)
 	}
-	l, decision := strictest(d)
+	i := strictest(d.Decisions)
+	l, decision := d.Limits[i], d.Decisions[i]
 	if decision.Never {
 		return fmt.Sprintf("The request is too large for the rate limit of %s: it needs %d, and the limit is %d per %v.",
 			l.Namespace, l.Cost, l.Limit, window(l.Window))
@@ -82,32 +73,13 @@ func message(d *Decision) string {
 	return fmt.Sprintf("%s. Try again in %d s.", text, seconds(d.RetryAfter))
 }
 
-// strictest returns the limit that refuses a request for the longest time.
-func strictest(d *Decision) (l keyed.Request, strict limit.Decision) {
-	found := -1
-	for i := range d.Decisions {
-		one := d.Decisions[i]
-		if !one.OK && (found < 0 || !strict.Never && (one.Never || one.RetryAfter > strict.RetryAfter)) {
-			found, strict = i, one
-		}
-	}
-	if found < 0 {
-		return keyed.Request{}, limit.Decision{}
-	}
-	return d.Limits[found], strict
-}
+// windowNames are windows as people write them.
+var windowNames = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
 
 // window returns a window as people write it: "minute" for 1m0s.
 func window(d time.Duration) string {
-	switch d {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	case 24 * time.Hour:
-		return "day"
+	if name, ok := windowNames[d]; ok {
+		return name
 	}
 	return d.String()
 }

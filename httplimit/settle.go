@@ -55,17 +55,12 @@ func Report(ctx context.Context, namespace string, units int) bool {
 
 type callKey struct{}
 
-// reports are the units that were told by Report, by namespace.
-type reports struct {
-	mu    sync.Mutex
-	ended bool
-	units map[string]int
-}
-
 // held is a limit whose cost is not known yet.
 type held struct {
 	hold  keyed.Hold
 	limit keyed.Request
+	told  int  // units, by Report
+	known bool // told
 }
 
 // call is a request that is served with limits on hold.
@@ -74,39 +69,30 @@ type call struct {
 	held    []held
 	few     [2]held // room for held
 	outer   *call   // of a Handler around this one
-	reports reports
 	watched watched
+
+	mu    sync.Mutex // guards what is told
+	ended bool       // what is told now comes too late
 }
 
 // report adds units if the call holds a limit of the namespace.
-func (c *call) report(namespace string, units int) bool {
-	holds := false
+func (c *call) report(namespace string, units int) (holds bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i := range c.held {
-		holds = holds || c.held[i].limit.Namespace == namespace
+		if h := &c.held[i]; h.limit.Namespace == namespace && !c.ended {
+			h.told += min(max(units, 0), math.MaxInt-h.told)
+			h.known, holds = true, true
+		}
 	}
-	if !holds {
-		return false
-	}
-	r := &c.reports
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
-		return false
-	}
-	if r.units == nil {
-		r.units = make(map[string]int)
-	}
-	sum := r.units[namespace]
-	r.units[namespace] = sum + min(max(units, 0), math.MaxInt-sum)
-	return true
+	return holds
 }
 
-// end makes later reports return false, and returns the earlier ones.
-func (r *reports) end() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = true
-	return r.units
+// end makes later reports return false.
+func (c *call) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
 }
 
 // serve calls the next handler and settles the held limits when it has ended.
@@ -133,11 +119,10 @@ func handBack(outer, inner *http.Request) {
 
 // settle ends the holds, once the next handler has returned or panicked.
 func (c *call) settle(settle map[string]Settle, returned bool) {
-	defer c.commitEstimates() // if a function of Options panics
 	w := &c.watched
-	told := c.reports.end()
+	c.end()
 	response := Response{
-		Request: c.request, Status: w.status, Header: w.under.Header(), Usage: w.usage(),
+		Request: c.request, Status: w.status, Header: w.under.Header(), Usage: w.reader.close(),
 		Hijacked: w.hijacked, Panicked: !returned,
 	}
 	if returned && w.status == 0 && !w.hijacked {
@@ -149,7 +134,7 @@ func (c *call) settle(settle map[string]Settle, returned bool) {
 	}
 	for i := range c.held {
 		h := &c.held[i]
-		units, known := told[h.limit.Namespace]
+		units, known := h.told, h.known
 		if function := settle[h.limit.Namespace]; !known && function != nil {
 			response.Limit = h.limit
 			units, known = function(response)

@@ -50,9 +50,6 @@ func count(v jsonscan.Value) (int, bool) {
 	if v.Kind != jsonscan.Number {
 		return 0, false
 	}
-	if n, err := strconv.ParseInt(string(v.Text), 10, 64); err == nil {
-		return int(n), n >= 0 && n <= maxTokens
-	}
 	f, err := strconv.ParseFloat(string(v.Text), 64) // 20.0 and 2e1 are counts, too
 	return int(f), err == nil && f >= 0 && f <= maxTokens && f == math.Trunc(f)
 }
@@ -109,7 +106,8 @@ func (r *usageReader) feed(p []byte) {
 	r.events.Feed(p)
 }
 
-// close ends the body and returns the usage that it has reported. Later pieces are not read.
+// close ends the body and returns the usage that it has reported, which is none if the reader was
+// not opened. Later pieces are not read.
 func (r *usageReader) close() Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()

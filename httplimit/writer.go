@@ -120,45 +120,23 @@ func (w *watched) WriteString(s string) (int, error) {
 // this one, which may hand it to the operating system as a whole.
 func (w *watched) ReadFrom(src io.Reader) (int64, error) {
 	if w.reads || w.status == 0 && mayReportUsage(w.under.Header()) {
-		src = &watchedSource{src, w}
+		src = io.TeeReader(src, passing{w})
 	}
-	n, err := readFrom(w.under, src)
+	n, err := io.Copy(w.under, src)
 	if n > 0 {
 		w.begin(http.StatusOK)
 	}
 	return n, err
 }
 
-// readFrom writes all that src has to w, by its ReadFrom if it has one.
-func readFrom(w http.ResponseWriter, src io.Reader) (int64, error) {
-	if to, ok := w.(io.ReaderFrom); ok {
-		return to.ReadFrom(src)
-	}
-	return io.Copy(struct{ io.Writer }{w}, src)
-}
+// passing reads the usage in what passes to a writer.
+type passing struct{ to *watched }
 
-// usage ends the body and returns the usage that it states.
-func (w *watched) usage() Usage {
-	if !w.reads {
-		return Usage{}
-	}
-	return w.reader.close()
-}
-
-// watchedSource reads the usage in what passes from a source to a writer.
-type watchedSource struct {
-	io.Reader
-	to *watched
-}
-
-// Read reads from the source.
-func (s *watchedSource) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if n > 0 {
-		s.to.begin(http.StatusOK)
-		s.to.reader.feed(p[:n])
-	}
-	return n, err
+// Write reads the usage in a piece of the body.
+func (p passing) Write(piece []byte) (int, error) {
+	p.to.begin(http.StatusOK)
+	p.to.reader.feed(piece)
+	return len(piece), nil
 }
 
 // flusher, hijacker and pusher are the optional methods of a watched writer.

@@ -1,9 +1,12 @@
 package redislimit_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/test/redistest"
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -161,6 +164,32 @@ func TestClientClocksDoNotMatter(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A state ends as late after many charges as after one, also if the clock goes back meanwhile.
+func TestStatesEndAfterManyCharges(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Ahead(0))
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1}) // keeps no records
+	defer client.Close()
+	server.SetTime(epoch)
+	all := kinds(standing{client: client}, redislimit.Options{})
+	most := map[string]time.Duration{
+		"fixed window": 30 * time.Second, "sliding counter": 90 * time.Second, "sliding log": time.Minute, "token bucket": 3 * time.Second,
+	}
+	for _, at := range []time.Duration{0, 59 * time.Second, 90 * time.Second, 30 * time.Second, 30*time.Second + time.Millisecond} {
+		server.SetTime(epoch.Add(at))
+		for kind, l := range all {
+			take(t, l, kind, 1)
+		}
+	}
+	for _, key := range client.Keys(t.Context(), "*").Val() {
+		kind, _, _ := strings.Cut(key[1:], "}")
+		ttl := client.PTTL(t.Context(), key).Val()
+		if want := most[kind]; ttl <= want-2*time.Second || ttl > want+time.Second {
+			t.Errorf("%s ends in %v, want about %v", key, ttl, want)
+		}
+	}
 }
 
 // What a limiter keeps ends by itself, with the state that it is of.

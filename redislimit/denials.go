@@ -24,9 +24,6 @@ type denial struct {
 
 func newDenials(most int) *denials { return &denials{most: most, all: make(map[string]denial)} }
 
-// looked is how many denials a full map looks at to find one that has ended.
-const looked = 8
-
 // find returns the decision on n units of a key if it is known to be a refusal.
 func (s *denials) find(key string, n int, now time.Time) (limit.Decision, bool) {
 	s.mu.Lock()
@@ -53,19 +50,10 @@ func (s *denials) add(key string, n int, d limit.Decision, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.all[key]; !ok && len(s.all) >= s.most {
-		s.makeRoomLocked(sent)
-	}
-	s.all[key] = denial{n, d, sent}
-}
-
-// makeRoomLocked forgets a denial: one that has ended, if it comes across one, or any.
-func (s *denials) makeRoomLocked(now time.Time) {
-	seen, victim := 0, ""
-	for key, known := range s.all {
-		victim = key
-		if seen++; seen == looked || now.Sub(known.at) >= known.decision.RetryAfter {
+		for victim := range s.all { // any, as they end soon
+			delete(s.all, victim)
 			break
 		}
 	}
-	delete(s.all, victim)
+	s.all[key] = denial{n, d, sent}
 }

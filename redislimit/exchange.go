@@ -2,30 +2,20 @@ package redislimit
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/keyed"
-	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 var (
-	//go:embed lua/rows.lua
-	rowsLua string
-	//go:embed lua/push.lua
-	pushLua string
-	//go:embed lua/pull.lua
-	pullLua string
-
-	pushScript = redis.NewScript(rowsLua + pushLua)
-	pullScript = redis.NewScript(rowsLua + pullLua)
+	pushScript = redis.NewScript(source("rows", "push"))
+	pullScript = redis.NewScript(source("rows", "pull"))
 )
 
 // Exchange is a keyed.Exchange in Redis: one server that all regions reach. A prefix has four keys,
@@ -55,7 +45,7 @@ func NewExchange(client redis.UniversalClient, prefix string) (*Exchange, error)
 // checkShared checks what NewOrigin and NewExchange get.
 func checkShared(operation string, client redis.UniversalClient, prefix string) error {
 	if prefix == "" || strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf("%s: %w: prefix is %q, want a name without braces", operation, limit.ErrInvalid, prefix)
+		return invalid(operation, "prefix is %q, want a name without braces", prefix)
 	}
 	return (&Options{}).check(operation, client)
 }
@@ -116,35 +106,22 @@ func parseCursor(cursor string) (epoch string, after uint64) {
 	return epoch, after
 }
 
-// rowName returns the name of a row. The lengths tell where the namespace and the key end.
-func rowName(r keyed.Row) string {
-	return fmt.Sprintf("%d %d %d %d %s%s%s", r.Window.Nanoseconds(), r.Sequence, len(r.Namespace), len(r.Key),
-		r.Namespace, r.Key, r.Region)
-}
+// rowForm is the name of a row: its window, sequence, namespace, key and region. What is in quotes
+// may be any bytes.
+const rowForm = "%d %d %q %q %q"
 
-var errRow = errors.New("a row that Push does not write")
+func rowName(r keyed.Row) string {
+	return fmt.Sprintf(rowForm, r.Window, r.Sequence, r.Namespace, r.Key, r.Region)
+}
 
 // parseRow reads what rowName has written, and a count.
 func parseRow(name, count string) (r keyed.Row, err error) {
-	fields := strings.SplitN(name, " ", 5)
-	if len(fields) != 5 {
-		return r, errRow
+	_, err = fmt.Sscanf(name, rowForm, &r.Window, &r.Sequence, &r.Namespace, &r.Key, &r.Region)
+	if err == nil {
+		r.Count, err = strconv.ParseInt(count, 10, 64)
 	}
-	var numbers [4]int64
-	for i := range numbers {
-		if numbers[i], err = strconv.ParseInt(fields[i], 10, 64); err != nil {
-			return r, errRow
-		}
+	if err != nil || r.Count < 0 || r.Window <= 0 {
+		return keyed.Row{}, errors.New("a row that Push does not write")
 	}
-	if r.Count, err = strconv.ParseInt(count, 10, 64); err != nil || r.Count < 0 {
-		return r, errRow
-	}
-	rest, size := fields[4], int64(len(fields[4]))
-	if numbers[2] < 0 || numbers[3] < 0 || numbers[2] > size || numbers[3] > size-numbers[2] || numbers[0] <= 0 {
-		return r, errRow
-	}
-	r.Window, r.Sequence = time.Duration(numbers[0]), numbers[1]
-	r.Namespace, rest = rest[:numbers[2]], rest[numbers[2]:]
-	r.Key, r.Region = rest[:numbers[3]], rest[numbers[3]:]
 	return r, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 )
 
 // Failure is what a limiter does when Redis gives no answer. The zero value is FailClosed. The
@@ -42,8 +41,6 @@ var ErrUnavailable = errors.New("redis is unavailable")
 // errOpen tells that the breaker is open.
 var errOpen = fmt.Errorf("%w: too many calls have failed", ErrUnavailable)
 
-func (f Failure) isLocal() bool { return f > 0 }
-
 func (f Failure) validate() error {
 	if f < FailOpen || f > wholeShare {
 		return errors.New("OnFailure is none of FailClosed, FailOpen and Local of a share above 0 and at most 1")
@@ -53,7 +50,6 @@ func (f Failure) validate() error {
 
 // of returns the share of n units, at least 1.
 func (f Failure) of(n int) int {
-	high, low := bits.Mul64(uint64(n), uint64(f))
-	units, _ := bits.Div64(high, low, wholeShare)
-	return max(1, int(units))
+	whole, rest := int64(n)/wholeShare, int64(n)%wholeShare // their products do not overflow
+	return int(max(1, whole*int64(f)+rest*int64(f)/wholeShare))
 }

@@ -1,12 +1,9 @@
 package redislimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // FixedWindow admits up to limit units of a key in each cell of the server's calendar: with a
@@ -25,34 +22,5 @@ func NewFixedWindow(client redis.UniversalClient, units int, length time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	return &FixedWindow{newLimiter(client, fixedWindow{w}, o)}, nil
-}
-
-type fixedWindow struct{ window }
-
-func (fixedWindow) kind() string          { return kindFixedWindow }
-func (fixedWindow) script() *redis.Script { return fixedWindowScript }
-func (f fixedWindow) fresh() string       { return fmt.Sprint("0 ", f.length) }
-
-func (f fixedWindow) decide(report string, n int, charged bool) (d limit.Decision, err error) {
-	var c cells
-	if err := numbers(report, &c.current, &c.left); err != nil {
-		return d, err
-	}
-	if c.left < 1 || c.left > f.length {
-		return d, errReply
-	}
-	d = f.window.decide(c, n, charged)
-	// The units of a cell are gone with it.
-	if d.RetryAfter > 0 {
-		d.RetryAfter = microseconds(c.left)
-	}
-	if d.ResetAfter > 0 {
-		d.ResetAfter = microseconds(c.left)
-	}
-	return d, nil
-}
-
-func (f fixedWindow) local(share Failure) (limit.Limiter, error) {
-	return limit.NewFixedWindow(share.of(f.limit), f.duration())
+	return &FixedWindow{w.newLimiter(client, cells{w, false}, fixedWindowKind, 1, o)}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,13 +52,6 @@ func NewGroup(client redis.UniversalClient, o Options) (*Group, error) {
 	return g, nil
 }
 
-// part is the charges of a call for one state.
-type part struct {
-	limiter *limiter
-	key     string
-	n       int
-}
-
 // TakeAll charges all, up to 100, or, if one of them does not fit, nothing. It passed if and only
 // if all Decisions, in the order of the charges, are OK. Charges of one limiter and key count
 // together. In a refusal, the Decisions that are not OK are those of the charges that stand in the
@@ -90,16 +82,20 @@ func (g *Group) all(ctx context.Context, charges []Charge, holds bool) (h Hold, 
 	if err != nil || len(parts) == 0 {
 		return Hold{}, nil, err
 	}
-	h, decisions, err := g.ask(ctx, parts, holds)
-	if err != nil && failed(err) && g.failure != FailClosed {
-		decisions, err = g.without(parts, time.Now())
+	c := call{parts: parts, failure: g.failure, record: "{" + parts[0].key + "}:" + g.prefix + ":" + layout + ":taken:"}
+	if holds {
+		c.record, c.keep = "{"+parts[0].key+"}:"+g.prefix+":"+layout+":held:", g.holdTTL
 	}
+	decisions, err := g.server.take(ctx, &c)
 	if err != nil {
 		return Hold{}, nil, err
 	}
 	ds = make([]limit.Decision, len(charges))
 	for i := range charges {
 		ds[i] = decisions[of[i]]
+	}
+	if holds && c.taken {
+		h = newHold(g, &c)
 	}
 	return h, ds, nil
 }
@@ -124,11 +120,11 @@ func (g *Group) parts(charges []Charge) (parts []part, of []int, err error) {
 			return nil, nil, field(fmt.Errorf("%w: Key is %q, want one of the hash tag %q, which charges[0] has",
 				limit.ErrInvalid, c.Key, tag(charges[0].Key)))
 		}
-		state := l.state(c.Key)
-		k, known := states[state]
+		p := newPart(l, c.Key, 0)
+		k, known := states[p.state]
 		if !known {
-			k, states[state] = len(parts), len(parts)
-			parts = append(parts, part{limiter: l, key: c.Key})
+			k, states[p.state] = len(parts), len(parts)
+			parts = append(parts, p)
 		}
 		if parts[k].n += c.N; parts[k].n < 0 || parts[k].n > maxUnits {
 			parts[k].n = maxUnits + 1 // which never passes
@@ -145,92 +141,4 @@ func (g *Group) parts(charges []Charge) (parts []part, of []int, err error) {
 func tag(key string) string {
 	before, _, _ := strings.Cut(key, "}")
 	return before
-}
-
-// ask has the server decide.
-func (g *Group) ask(ctx context.Context, parts []part, holds bool) (h Hold, ds []limit.Decision, err error) {
-	op, named, err := operation(ctx)
-	if err != nil {
-		return Hold{}, nil, err
-	}
-	what, keep := ":taken:", g.server.keep
-	switch {
-	case holds:
-		what, keep = ":held:", g.holdTTL
-	case named:
-		keep = remembered.Milliseconds()
-	}
-	record := "{" + parts[0].key + "}:" + g.prefix + ":" + layout + what + op
-	held, keys := hold{Record: []byte(record)}, []string{record}
-	args := append(make([]any, 0, 1+6*len(parts)), nil)
-	for _, p := range parts {
-		asked := p.n
-		if p.n > p.limiter.most() {
-			keep, asked = -1, 0
-		}
-		state := p.limiter.state(p.key)
-		keys = append(keys, state)
-		args = append(append(args, p.limiter.kind()), p.limiter.args(asked)...)
-		if holds {
-			held.Parts = append(held.Parts, heldPart{p.limiter.kind(), []byte(state), p.n, p.limiter.basis()})
-		}
-	}
-	args[0] = keep
-	answer, err := g.server.eval(ctx, takeAllScript, keys, args)
-	if err != nil {
-		return Hold{}, nil, err
-	}
-	ok, reports, err := verdict(answer)
-	if err == nil && named && len(reports) != len(parts) {
-		return Hold{}, nil, fmt.Errorf("%w: the operation has taken %d states, not %d", limit.ErrInvalid, len(reports), len(parts))
-	}
-	if err != nil || len(reports) != len(parts) {
-		return Hold{}, nil, g.server.report(errReply)
-	}
-	fits := true
-	for i, p := range parts {
-		d, err := p.limiter.decision(reports[i], p.n, ok && keep >= 0)
-		if err != nil {
-			return Hold{}, nil, g.server.report(err)
-		}
-		ds = append(ds, d)
-		fits = fits && d.OK
-	}
-	switch {
-	case keep >= 0 && fits != ok:
-		return Hold{}, nil, g.server.report(errReply)
-	case ok && keep >= 0 && holds:
-		h = Hold{g, &held}
-	}
-	return h, ds, nil
-}
-
-// without decides without the server.
-func (g *Group) without(parts []part, now time.Time) (ds []limit.Decision, err error) {
-	var holds []limit.Hold
-	passes := true
-	for _, p := range parts {
-		var d limit.Decision
-		if g.failure == FailOpen {
-			d, err = p.limiter.decision(p.limiter.fresh(), p.n, true)
-		} else {
-			var h limit.Hold
-			h, d, err = p.limiter.locals(g.failure).hold(p.key, p.n, now)
-			holds = append(holds, h)
-		}
-		if err != nil {
-			passes = false
-			break
-		}
-		passes = passes && d.OK
-		ds = append(ds, d)
-	}
-	for _, h := range holds {
-		if passes {
-			h.Commit()
-		} else {
-			h.Cancel()
-		}
-	}
-	return ds, err
 }

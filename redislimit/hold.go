@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -34,31 +33,12 @@ var ErrNotHeld = errors.New("nothing is held by this id")
 // time at which it was taken, if it still counts, and what was used beyond is charged now, even if
 // that is more than the limit. Where used ends, all that was taken was used.
 func (h Hold) Commit(ctx context.Context, used ...int) error {
-	if h.held == nil {
-		return nil
-	}
-	if len(used) > len(h.held.Parts) {
-		return fmt.Errorf("commit: %w: there are %d numbers, want at most %d", limit.ErrInvalid, len(used), len(h.held.Parts))
-	}
-	used = slices.Clone(used)
-	for _, p := range h.held.Parts[len(used):] {
-		used = append(used, p.N)
-	}
-	if err := h.settle(ctx, used); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
+	return h.settle(ctx, "commit", used, func(p heldPart) int { return p.N })
 }
 
 // Cancel gives back all that was taken. It is Commit of nothing.
 func (h Hold) Cancel(ctx context.Context) error {
-	if h.held == nil {
-		return nil
-	}
-	if err := h.settle(ctx, make([]int, len(h.held.Parts))); err != nil {
-		return fmt.Errorf("cancel: %w", err)
-	}
-	return nil
+	return h.settle(ctx, "cancel", nil, func(heldPart) int { return 0 })
 }
 
 // ID returns what another process needs for Group.Held, and "" of the zero Hold. It contains the
@@ -90,13 +70,25 @@ func (g *Group) Held(id string) (Hold, error) {
 	return Hold{g, &h}, nil
 }
 
-func (h Hold) settle(ctx context.Context, used []int) error {
-	keys, args := []string{string(h.held.Record)}, []any{h.group.holdTTL}
-	for i, p := range h.held.Parts {
-		if used[i] < 0 || used[i] > maxUnits {
-			return fmt.Errorf("%w: used[%d] is %d, want 0 to 2^50", limit.ErrInvalid, i, used[i])
+// settle ends the Hold. Where used ends, rest tells what was used.
+func (h Hold) settle(ctx context.Context, operation string, used []int, rest func(heldPart) int) error {
+	if h.held == nil {
+		return nil
+	}
+	parts, server := h.held.Parts, h.group.server
+	if len(used) > len(parts) {
+		return fmt.Errorf("%s: %w: there are %d numbers, want at most %d", operation, limit.ErrInvalid, len(used), len(parts))
+	}
+	keys, args := make([]string, 0, len(parts)+1), []any{h.group.holdTTL}
+	for i, p := range parts {
+		n := rest(p)
+		if i < len(used) {
+			n = used[i]
 		}
-		sign, change := "0", used[i]-p.N
+		if n < 0 || n > maxUnits {
+			return fmt.Errorf("%s: %w: used[%d] is %d, want 0 to 2^50", operation, limit.ErrInvalid, i, n)
+		}
+		sign, change := "0", n-p.N
 		switch {
 		case change > 0:
 			sign = "+"
@@ -106,17 +98,17 @@ func (h Hold) settle(ctx context.Context, used []int) error {
 		keys = append(keys, string(p.State))
 		args = append(append(args, p.Kind, sign), p.change(change)...)
 	}
-	server := h.group.server
-	answer, err := server.eval(ctx, settleScript, keys, args)
+	answer, err := server.eval(ctx, settleScript, append(keys, string(h.held.Record)), args)
 	switch {
 	case err != nil:
-		return err
 	case answer == "unknown":
-		return ErrNotHeld
+		err = ErrNotHeld
 	case answer != "settled":
-		return server.report(errReply)
+		err = server.report(errReply)
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: %w", operation, err)
 }
 
 // hold is what an id tells: all that the script settle has to know, so that it is one call, with
@@ -134,23 +126,31 @@ type heldPart struct {
 	Basis [2]int64 `json:"b"` // see basis
 }
 
-func (h hold) valid() bool {
-	return bytes.HasPrefix(h.Record, []byte("{")) && len(h.Parts) > 0 && len(h.Parts) <= maxCharges &&
-		!slices.ContainsFunc(h.Parts, func(p heldPart) bool { return !p.valid() })
+// newHold returns the Hold of a call that has taken its parts.
+func newHold(g *Group, c *call) Hold {
+	h := hold{Record: []byte(c.record)}
+	for _, p := range c.parts {
+		h.Parts = append(h.Parts, heldPart{p.name, []byte(p.state), p.n, p.basis})
+	}
+	return Hold{g, &h}
 }
 
-func (p heldPart) valid() bool {
-	a, b := p.Basis[0], p.Basis[1]
-	known := strings.Contains(kindFixedWindow+kindSlidingCounter+kindSlidingLog+kindTokenBucket, p.Kind)
-	return known && len(p.Kind) == 1 && bytes.HasPrefix(p.State, []byte("{")) && p.N >= 0 && p.N <= maxUnits &&
-		a >= 1 && b >= 1 && b <= maxParts && (p.Kind == kindTokenBucket || a < maxTime)
+func (h hold) valid() bool {
+	for _, p := range h.Parts {
+		a, b := p.Basis[0], p.Basis[1]
+		if len(p.Kind) != 1 || !strings.Contains("wclb", p.Kind) || !bytes.HasPrefix(p.State, []byte("{")) || p.N < 0 || p.N > maxUnits ||
+			a < 1 || b < 1 || b > maxParts || p.Kind != tokenBucketKind.name && a >= maxTime {
+			return false
+		}
+	}
+	return bytes.HasPrefix(h.Record, []byte("{")) && len(h.Parts) > 0 && len(h.Parts) <= maxCharges
 }
 
 // change are the arguments of the script settle for n units.
 func (p heldPart) change(n int) []any {
-	if p.Kind != kindTokenBucket {
+	if p.Kind != tokenBucketKind.name {
 		return []any{n, p.Basis[0], p.Basis[1], 0}
 	}
-	cost := bucket{num: p.Basis[0], den: p.Basis[1]}.cost(n)
+	cost := bucket{num: p.Basis[0], den: p.Basis[1]}.time(n)
 	return []any{cost.us, cost.parts, p.Basis[1], 0}
 }

@@ -1,17 +1,10 @@
 package redislimit
 
 import (
-	"fmt"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
 )
-
-// locals decides for Local: a limiter in memory for each key.
-type locals struct {
-	limiters *limit.Keyed[string]
-	most     int // units that Redis could ever admit
-}
 
 const (
 	maxLocals  = 100_000
@@ -20,33 +13,49 @@ const (
 	localRetry = 5 * time.Second
 )
 
-func newLocals(a algorithm, share Failure) *locals {
-	limiters, err := limit.NewKeyed(maxLocals, localsIdle, func(string) (limit.Limiter, error) { return a.local(share) })
-	if err != nil {
-		panic(err) // the parameters are constants
+// locals returns the limiters in memory that have a share, one for each key.
+func (l *limiter) locals(share Failure) *limit.Keyed[string] {
+	of, ok := l.shares.Load(share)
+	if !ok {
+		all, err := limit.NewKeyed(maxLocals, localsIdle, func(string) (limit.Limiter, error) { return l.local(share) })
+		if err != nil {
+			panic(err) // the parameters are constants
+		}
+		of, _ = l.shares.LoadOrStore(share, all)
 	}
-	return &locals{limiters, a.most()}
+	return of.(*limit.Keyed[string])
 }
 
-// take decides on n units. What is too much for the share is refused, but not for ever: Redis may
-// admit it when it is back.
-func (l *locals) take(key string, n int, now time.Time) (limit.Decision, error) {
-	d, err := l.limiters.TakeAt(key, now, n)
-	if err != nil {
-		return limit.Decision{}, fmt.Errorf("take: %w", err)
+// without decides on parts without the server, by FailOpen or by Local. What is too much for the
+// share is refused, but not for ever: Redis may admit it when it is back.
+func without(parts []part, failure Failure, now time.Time) (ds []limit.Decision, err error) {
+	var holds []limit.Hold
+	passes := true
+	for _, p := range parts {
+		var d limit.Decision
+		if failure == FailOpen {
+			d, err = p.decision("", 0, p.n, true)
+		} else {
+			var h limit.Hold
+			h, d, err = p.locals(failure).HoldAt(p.key, now, p.n)
+			holds = append(holds, h)
+			if d.Never && p.n <= p.most {
+				d.Never, d.RetryAfter = false, localRetry
+			}
+		}
+		if err != nil {
+			passes = false
+			break
+		}
+		passes = passes && d.OK
+		ds = append(ds, d)
 	}
-	return l.temporary(d, n), nil
-}
-
-// hold sets n units aside.
-func (l *locals) hold(key string, n int, now time.Time) (limit.Hold, limit.Decision, error) {
-	h, d, err := l.limiters.HoldAt(key, now, n)
-	return h, l.temporary(d, n), err
-}
-
-func (l *locals) temporary(d limit.Decision, n int) limit.Decision {
-	if d.Never && n <= l.most {
-		d.Never, d.RetryAfter = false, localRetry
+	for _, h := range holds {
+		if passes {
+			h.Commit()
+		} else {
+			h.Cancel()
+		}
 	}
-	return d
+	return ds, err
 }

@@ -20,7 +20,7 @@ import (
 func TestBelowIsExact(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	defer client.Close()
-	script := redis.NewScript(commonLua + slidingCounterLua +
+	script := redis.NewScript(source("common", "slidingcounter") +
 		"local out = {}\nfor i = 1, #ARGV, 4 do out[#out + 1] = below(tonumber(ARGV[i]), tonumber(ARGV[i + 1]), " +
 		"tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])) and 1 or 0 end\nreturn out")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -50,29 +50,32 @@ func TestBelowIsExact(t *testing.T) {
 	}
 }
 
-// Any report is a decision that keeps its promises, or an error.
+// Any state is a decision that keeps its promises, or an error.
 func FuzzReport(f *testing.F) {
-	f.Add("0 60000000", 1)
-	f.Add("3 5 7", 10)
-	f.Add("9007199254740991 9007199254740991 9007199254740991", min(1<<40, math.MaxInt))
-	f.Add("-1 1", 1)
-	f.Fuzz(func(t *testing.T, report string, n int) {
+	f.Add("0 60000000", int64(0), 1)
+	f.Add("3 5 7", int64(120_000_000), 10)
+	f.Add("60000000 5 7", int64(70_000_000), 10)
+	f.Add("9007199254740991 9007199254740991 9007199254740991", int64(1<<51), min(1<<40, math.MaxInt))
+	f.Add("-1 1", int64(1), 1)
+	f.Add("", int64(1), 1)
+	f.Fuzz(func(t *testing.T, report string, now int64, n int) {
 		w := window{1000, 60_000_000}
+		now = max(now, 0) % (1 << 53)
 		b, err := newBucket("", limit.PerSecond(7), 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n = max(n, 0) % 1001
-		for _, a := range []algorithm{fixedWindow{w}, slidingCounter{w}, slidingLog{w, 1}, b} {
-			d, err := a.decide(report, n, true)
+		for _, a := range []algorithm{cells{w, false}, cells{w, true}, slidingLog{w, 1}, b} {
+			d, err := a.decide(report, now, n, true)
 			if err != nil {
 				if !errors.Is(err, errReply) {
-					t.Errorf("%s: %v", a.kind(), err)
+					t.Errorf("%T: %v", a, err)
 				}
 				continue
 			}
 			if d.Remaining < 0 || d.Remaining > 1000 || d.RetryAfter < 0 || d.ResetAfter < 0 || d.OK == (d.RetryAfter > 0) {
-				t.Errorf("%s: %q and %d: %+v", a.kind(), report, n, d)
+				t.Errorf("%T: %q at %d and %d: %+v", a, report, now, n, d)
 			}
 		}
 	})
@@ -82,7 +85,8 @@ func FuzzReport(f *testing.F) {
 // error.
 func FuzzNames(f *testing.F) {
 	f.Add(`{"r":"e30=","p":[{"k":"w","s":"e30=","n":1,"b":[60,1]}]}`)
-	f.Add(`60000000000 7 1 2 abbeu`)
+	f.Add(`60000000000 7 "a" "bb\xff" "eu"`)
+	f.Add("1 1700000000 5\n3 5")
 	f.Fuzz(func(t *testing.T, text string) {
 		var g Group
 		if h, err := g.Held(base64.RawURLEncoding.EncodeToString([]byte(text))); err == nil && h.held != nil {
@@ -100,8 +104,8 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 		parseCursor(text)
-		if ok, reports, err := verdict(text); err == nil && (len(reports) == 0 || ok && text[0] != '1') {
-			t.Errorf("%q: %v", text, reports)
+		if a, err := parseAnswer(text); err == nil && (a.now < 0 || a.now >= 1<<53 || a.ok && text[0] != '1') {
+			t.Errorf("%q: %+v", text, a)
 		}
 	})
 }

@@ -44,24 +44,21 @@ const (
 // check returns an error that names the field and its value, and sets what is zero.
 func (o *Options) check(operation string, client redis.UniversalClient) error {
 	if isNil(client) {
-		return fmt.Errorf("%s: %w: client is nil", operation, limit.ErrInvalid)
-	}
-	invalid := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %w: "+format, append([]any{operation, limit.ErrInvalid}, args...)...)
+		return invalid(operation, "client is nil")
 	}
 	if strings.ContainsAny(o.Prefix, "{}") {
-		return invalid("Options.Prefix is %q, want a name without braces", o.Prefix)
+		return invalid(operation, "Options.Prefix is %q, want a name without braces", o.Prefix)
 	}
 	if err := o.OnFailure.validate(); err != nil {
-		return invalid("Options.%w", err)
+		return invalid(operation, "Options.%w", err)
 	}
 	switch {
 	case o.Timeout < 0:
-		return invalid("Options.Timeout is %v, want 0 or more", o.Timeout)
+		return invalid(operation, "Options.Timeout is %v, want 0 or more", o.Timeout)
 	case o.CacheDenials < 0:
-		return invalid("Options.CacheDenials is %d, want 0 or more", o.CacheDenials)
+		return invalid(operation, "Options.CacheDenials is %d, want 0 or more", o.CacheDenials)
 	case o.HoldTTL < 0 || o.HoldTTL > maxHoldTTL:
-		return invalid("Options.HoldTTL is %v, want 0 to %v", o.HoldTTL, maxHoldTTL)
+		return invalid(operation, "Options.HoldTTL is %v, want 0 to %v", o.HoldTTL, maxHoldTTL)
 	}
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
@@ -73,6 +70,11 @@ func (o *Options) check(operation string, client redis.UniversalClient) error {
 		o.HoldTTL = defaultHoldTTL
 	}
 	return nil
+}
+
+// invalid returns the error of a constructor for what is out of range.
+func invalid(operation, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: "+format, append([]any{operation, limit.ErrInvalid}, args...)...)
 }
 
 // isNil reports whether a value is nil, or a nil pointer.

@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,10 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-//go:embed lua/add.lua
-var addLua string
-
-var addScript = redis.NewScript(addLua)
+var addScript = redis.NewScript(source("add"))
 
 // Origin is a keyed.Origin in Redis: the counts that the limiters of a region share. All keys of a
 // prefix lie in one slot of a Cluster, so that a Replay is added by one script; take several
@@ -71,12 +67,10 @@ func (o *Origin) Read(ctx context.Context, cells []keyed.Cell) ([]int64, error) 
 		for i, c := range part {
 			keys[i] = o.cellKey(c)
 		}
-		values, err := within(ctx, o.server, func(ctx context.Context) ([]any, error) {
+		var err error
+		counts, err = o.ask(ctx, counts, len(part), func(ctx context.Context) ([]any, error) {
 			return o.server.client.MGet(ctx, keys...).Result()
 		})
-		if err == nil {
-			counts, err = appendCounts(counts, values, len(part))
-		}
 		if err != nil {
 			return nil, fmt.Errorf("read cells: %w", err)
 		}
@@ -98,12 +92,10 @@ func (o *Origin) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
 			keys = append(keys, o.cellKey(d.Cell))
 			args = append(args, d.Add, ttl(d.Cell))
 		}
-		values, err := within(ctx, o.server, func(ctx context.Context) ([]any, error) {
+		var err error
+		counts, err = o.ask(ctx, counts, len(part), func(ctx context.Context) ([]any, error) {
 			return addScript.Run(ctx, o.server.client, keys, args...).Slice()
 		})
-		if err == nil {
-			counts, err = appendCounts(counts, values, len(part))
-		}
 		if err != nil {
 			return nil, fmt.Errorf("add to cells: %w", err)
 		}
@@ -112,24 +104,22 @@ func (o *Origin) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
 	return counts, nil
 }
 
-// appendCounts appends n counts that came as texts, or as nothing for 0.
-func appendCounts(counts []int64, values []any, n int) ([]int64, error) {
-	if len(values) != n {
-		return nil, errReply
+// ask appends the n counts that a call returns as texts, or as nothing for 0.
+func (o *Origin) ask(ctx context.Context, counts []int64, n int, call func(context.Context) ([]any, error)) ([]int64, error) {
+	values, err := within(ctx, o.server, call)
+	if err == nil && len(values) != n {
+		err = errReply
 	}
 	for _, value := range values {
-		var count int64
-		switch value := value.(type) {
-		case nil:
-		case string:
-			var err error
-			if count, err = strconv.ParseInt(value, 10, 64); err != nil || count < 0 {
-				return nil, errors.New("a count that is none")
-			}
-		default:
-			return nil, errReply
+		text, ok := value.(string)
+		if value == nil {
+			text, ok = "0", true
+		}
+		count, failed := strconv.ParseInt(text, 10, 64)
+		if err == nil && (!ok || failed != nil || count < 0) {
+			err = errors.New("a count that is none")
 		}
 		counts = append(counts, count)
 	}
-	return counts, nil
+	return counts, err
 }

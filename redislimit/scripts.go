@@ -1,7 +1,7 @@
 package redislimit
 
 import (
-	_ "embed"
+	"embed"
 	"errors"
 	"math"
 	"strconv"
@@ -10,49 +10,45 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed lua/common.lua
-	commonLua string
-	//go:embed lua/fixedwindow.lua
-	fixedWindowLua string
-	//go:embed lua/slidingcounter.lua
-	slidingCounterLua string
-	//go:embed lua/slidinglog.lua
-	slidingLogLua string
-	//go:embed lua/tokenbucket.lua
-	tokenBucketLua string
-	//go:embed lua/take.lua
-	takeLua string
-	//go:embed lua/takeall.lua
-	takeAllLua string
-	//go:embed lua/settle.lua
-	settleLua string
+//go:embed lua
+var lua embed.FS
 
-	fixedWindowScript    = single(fixedWindowLua, kindFixedWindow)
-	slidingCounterScript = single(slidingCounterLua, kindSlidingCounter)
-	slidingLogScript     = single(slidingLogLua, kindSlidingLog)
-	tokenBucketScript    = single(tokenBucketLua, kindTokenBucket)
-	takeAllScript        = redis.NewScript(commonLua + fixedWindowLua + slidingCounterLua + slidingLogLua +
-		tokenBucketLua + takeAllLua)
-	settleScript = redis.NewScript(commonLua + slidingLogLua + settleLua)
-)
-
-// single returns the script of one kind of limiter.
-func single(lua, kind string) *redis.Script {
-	return redis.NewScript(commonLua + lua + "\nlocal decide = decide_" + kind + "\n" + takeLua)
+// source returns the text of files of lua, one behind the other.
+func source(names ...string) string {
+	var all strings.Builder
+	for _, name := range names {
+		text, err := lua.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // the names are constants
+		}
+		all.Write(text)
+	}
+	return all.String()
 }
+
+// kind is one of the kinds of limiters.
+type kind struct {
+	name string // as scripts and keys have it
+	take *redis.Script
+}
+
+func newKind(name, file, put string) kind {
+	return kind{name, redis.NewScript(source("common", file) + "local look, put = look_" + name + ", " + put + "\n" + source("take"))}
+}
+
+var (
+	fixedWindowKind    = newKind("w", "fixedwindow", "put")
+	slidingCounterKind = newKind("c", "slidingcounter", "put")
+	slidingLogKind     = newKind("l", "slidinglog", "put_l")
+	tokenBucketKind    = newKind("b", "tokenbucket", "put")
+
+	takeAllScript = redis.NewScript(source("common", "fixedwindow", "slidingcounter", "slidinglog", "tokenbucket", "takeall"))
+	settleScript  = redis.NewScript(source("common", "slidinglog", "settle"))
+)
 
 // layout is the version of the keys and of what they hold. Limiters of different layouts do not see
 // each other.
 const layout = "1"
-
-// The kinds of limiters, as scripts and keys name them.
-const (
-	kindFixedWindow    = "w"
-	kindSlidingCounter = "c"
-	kindSlidingLog     = "l"
-	kindTokenBucket    = "b"
-)
 
 // The arithmetic of the scripts is exact below 2^53. With these bounds no sum or time of it gets
 // there.
@@ -64,19 +60,33 @@ const (
 
 var errReply = errors.New("a reply that the script does not give")
 
-// verdict splits the answer of a script into whether it admits, and its reports.
-func verdict(answer string) (ok bool, reports []string, err error) {
-	flag, rest, found := strings.Cut(answer, " ")
-	if !found || flag != "0" && flag != "1" {
-		return false, nil, errReply
-	}
-	return flag == "1", strings.Split(rest, "\n"), nil
+// answer is what a script tells of a decision: whether it admits, when it was, and the states
+// before it.
+type answer struct {
+	ok     bool
+	now    int64 // microseconds
+	states string
 }
 
-// numbers reads the numbers of a report. None is negative, nor 2^53 or more.
-func numbers(report string, into ...*int64) error {
+func parseAnswer(text string) (a answer, err error) {
+	head, states, found := strings.Cut(text, "\n")
+	flag, clock, _ := strings.Cut(head, " ")
+	var seconds, us int64
+	err = numbers(clock, &seconds, &us)
+	if err != nil || !found || clock == "" || flag != "0" && flag != "1" || seconds >= 1<<53/1_000_000 || us >= 1_000_000 {
+		return a, errReply
+	}
+	return answer{flag == "1", seconds*1_000_000 + us, states}, nil
+}
+
+// numbers reads the numbers of a text. None is negative, nor 2^53 or more. Those of the empty text,
+// which is the state of a limiter that was never used, are 0.
+func numbers(text string, into ...*int64) error {
+	if text == "" {
+		return nil
+	}
 	for i, n := range into {
-		field, rest, found := strings.Cut(report, " ")
+		field, rest, found := strings.Cut(text, " ")
 		if found == (i == len(into)-1) {
 			return errReply
 		}
@@ -84,7 +94,7 @@ func numbers(report string, into ...*int64) error {
 		if err != nil {
 			return errReply
 		}
-		*n, report = int64(value), rest
+		*n, text = int64(value), rest
 	}
 	return nil
 }

@@ -1,12 +1,9 @@
 package redislimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // SlidingCounter estimates the units of the window before now from the counts of the current cell
@@ -29,26 +26,5 @@ func NewSlidingCounter(client redis.UniversalClient, units int, length time.Dura
 	if err != nil {
 		return nil, err
 	}
-	return &SlidingCounter{newLimiter(client, slidingCounter{w}, o)}, nil
-}
-
-type slidingCounter struct{ window }
-
-func (slidingCounter) kind() string          { return kindSlidingCounter }
-func (slidingCounter) script() *redis.Script { return slidingCounterScript }
-func (s slidingCounter) fresh() string       { return fmt.Sprint("0 0 ", s.length) }
-
-func (s slidingCounter) decide(report string, n int, charged bool) (d limit.Decision, err error) {
-	var c cells
-	if err := numbers(report, &c.current, &c.previous, &c.left); err != nil {
-		return d, err
-	}
-	if c.left < 1 || c.left > s.length {
-		return d, errReply
-	}
-	return s.window.decide(c, n, charged), nil
-}
-
-func (s slidingCounter) local(share Failure) (limit.Limiter, error) {
-	return limit.NewSlidingCounter(share.of(s.limit), s.duration())
+	return &SlidingCounter{w.newLimiter(client, cells{w, true}, slidingCounterKind, 1, o)}, nil
 }

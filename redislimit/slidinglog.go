@@ -33,7 +33,7 @@ func NewSlidingLog(client redis.UniversalClient, units int, length time.Duration
 	if units > maxEntries {
 		grain = (w.length + maxEntries - 2) / (maxEntries - 1)
 	}
-	return &SlidingLog{newLimiter(client, slidingLog{w, grain}, o)}, nil
+	return &SlidingLog{w.newLimiter(client, slidingLog{w, grain}, slidingLogKind, grain, o, grain, (w.length+999)/1000+1)}, nil
 }
 
 type slidingLog struct {
@@ -41,20 +41,20 @@ type slidingLog struct {
 	grain int64 // microseconds of which the charges share an entry
 }
 
-func (slidingLog) kind() string          { return kindSlidingLog }
-func (slidingLog) script() *redis.Script { return slidingLogScript }
-func (slidingLog) fresh() string         { return "0 0 0" }
-
-func (s slidingLog) args(n int) []any { return []any{n, s.limit, s.length, s.grain, 0} }
-
-func (s slidingLog) basis() [2]int64 { return [2]int64{s.length, s.grain} }
-
-func (s slidingLog) decide(report string, n int, charged bool) (d limit.Decision, err error) {
-	var used, retry, reset int64
-	if err := numbers(report, &used, &retry, &reset); err != nil {
+func (s slidingLog) decide(state string, now int64, n int, charged bool) (d limit.Decision, err error) {
+	var used, leaves, newest int64
+	if err := numbers(state, &used, &leaves, &newest); err != nil {
 		return d, err
 	}
-	if retry > s.length || reset > s.length {
+	// until returns when what was charged at an instant has left. 0 is never.
+	until := func(at int64) int64 {
+		if at == 0 {
+			return 0
+		}
+		return at + s.length - now
+	}
+	retry, reset := until(leaves), until(newest)
+	if min(retry, reset) < 0 || max(retry, reset) > s.length {
 		return d, errReply
 	}
 	remaining := int64(s.limit) - used

@@ -2,6 +2,7 @@ package redislimit
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"time"
 
@@ -30,7 +31,9 @@ func NewTokenBucket(client redis.UniversalClient, rate limit.Rate, burst int, o 
 	if err != nil {
 		return nil, err
 	}
-	return &TokenBucket{newLimiter(client, b, o)}, nil
+	identity := fmt.Sprintf("%d/%d", b.den, b.num)
+	return &TokenBucket{newLimiter(client, b, tokenBucketKind, identity, burst, [2]int64{b.num, b.den}, o,
+		b.den, b.brim.us, b.brim.parts)}, nil
 }
 
 // span is a time: us + parts/den microseconds, with the den of a bucket.
@@ -55,31 +58,25 @@ type bucket struct {
 }
 
 func newBucket(operation string, rate limit.Rate, burst int) (b bucket, err error) {
-	invalid := func(format string, args ...any) (bucket, error) {
-		return bucket{}, fmt.Errorf("%s: %w: "+format, append([]any{operation, limit.ErrInvalid}, args...)...)
-	}
 	switch {
 	case rate.Count <= 0 || int64(rate.Count) > maxParts:
-		return invalid("rate.Count is %d, want 1 to 2^50", rate.Count)
+		return b, invalid(operation, "rate.Count is %d, want 1 to 2^50", rate.Count)
 	case rate.Per <= 0 || rate.Per > maxWindow:
-		return invalid("rate.Per is %v, want 1ns to %v", rate.Per, maxWindow)
+		return b, invalid(operation, "rate.Per is %v, want 1ns to %v", rate.Per, maxWindow)
 	case burst <= 0 || burst > maxUnits:
-		return invalid("burst is %d, want 1 to 2^50", burst)
+		return b, invalid(operation, "burst is %d, want 1 to 2^50", burst)
 	}
 	// A unit takes Per / (1000 × Count) microseconds.
 	b = bucket{rate: rate, num: int64(rate.Per), den: int64(rate.Count) * 1000, burst: burst}
 	divisor := gcd(b.num, b.den)
 	b.num, b.den = b.num/divisor, b.den/divisor
 	if b.den > maxParts {
-		return invalid("rate is %v, of %d units in %d µs, want at most 2^50 units", rate, b.den, b.num)
+		return b, invalid(operation, "rate is %v, of %d units in %d µs, want at most 2^50 units", rate, b.den, b.num)
 	}
-	if high, low := bits.Mul64(uint64(burst), uint64(b.num)); high < uint64(b.den) {
-		if us, _ := bits.Div64(high, low, uint64(b.den)); us <= uint64(maxWindow.Microseconds()) {
-			b.brim = b.cost(burst)
-			return b, nil
-		}
+	if b.brim = b.time(burst); b.brim.us > maxWindow.Microseconds() {
+		return b, invalid(operation, "burst is %d, which takes longer than %v at %v", burst, maxWindow, rate)
 	}
-	return invalid("burst is %d, which takes longer than %v at %v", burst, maxWindow, rate)
+	return b, nil
 }
 
 func gcd(a, b int64) int64 {
@@ -89,8 +86,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// cost returns how long n units take to drain. n is at most the burst, or else the time is bounded.
-func (b bucket) cost(n int) span {
+// time returns how long n units take to drain. n is at most the burst, or else the time is bounded.
+func (b bucket) time(n int) span {
 	high, low := bits.Mul64(uint64(n), uint64(b.num))
 	if high >= uint64(b.den) {
 		return span{us: maxTime}
@@ -99,21 +96,19 @@ func (b bucket) cost(n int) span {
 	return span{int64(min(us, maxTime)), int64(parts)}
 }
 
-func (b bucket) plus(s, o span) span {
-	s.us, s.parts = s.us+o.us, s.parts+o.parts
-	if s.parts >= b.den {
-		s.us, s.parts = s.us+1, s.parts-b.den
+// span returns a sum or a difference of two spans.
+func (b bucket) span(us, parts int64) span {
+	switch {
+	case parts < 0:
+		return span{us - 1, parts + b.den}
+	case parts >= b.den:
+		return span{us + 1, parts - b.den}
 	}
-	return s
+	return span{us, parts}
 }
 
-func (b bucket) minus(s, o span) span {
-	s.us, s.parts = s.us-o.us, s.parts-o.parts
-	if s.parts < 0 {
-		s.us, s.parts = s.us-1, s.parts+b.den
-	}
-	return s
-}
+func (b bucket) plus(s, o span) span  { return b.span(s.us+o.us, s.parts+o.parts) }
+func (b bucket) minus(s, o span) span { return b.span(s.us-o.us, s.parts-o.parts) }
 
 // units returns how many whole units drain in a span of at most that of a full bucket.
 func (b bucket) units(s span) int {
@@ -123,28 +118,24 @@ func (b bucket) units(s span) int {
 	return int(n)
 }
 
-func (bucket) kind() string          { return kindTokenBucket }
-func (bucket) script() *redis.Script { return tokenBucketScript }
-func (bucket) fresh() string         { return "0 0" }
-func (b bucket) identity() string    { return fmt.Sprintf("%d/%d", b.den, b.num) }
-func (b bucket) most() int           { return b.burst }
-
-func (b bucket) args(n int) []any {
-	cost := b.cost(n)
-	return []any{cost.us, cost.parts, b.den, b.brim.us, b.brim.parts}
+func (b bucket) cost(to []any, n int) []any {
+	cost := b.time(n)
+	return append(to, cost.us, cost.parts)
 }
 
-func (b bucket) basis() [2]int64 { return [2]int64{b.num, b.den} }
-
-func (b bucket) decide(report string, n int, charged bool) (d limit.Decision, err error) {
+func (b bucket) decide(state string, now int64, n int, charged bool) (d limit.Decision, err error) {
+	var at int64
 	var level span
-	if err := numbers(report, &level.us, &level.parts); err != nil {
+	if err := numbers(state, &at, &level.us, &level.parts); err != nil {
 		return d, err
 	}
 	if level.parts >= b.den {
 		return d, errReply
 	}
-	full := b.plus(level, b.cost(n))
+	if level.us -= max(now-at, 0); level.us < 0 {
+		level = span{}
+	}
+	full := b.plus(level, b.time(n))
 	switch {
 	case n == 0:
 		d.OK = true
@@ -165,15 +156,8 @@ func (b bucket) decide(report string, n int, charged bool) (d limit.Decision, er
 
 func (b bucket) local(share Failure) (limit.Limiter, error) {
 	// A share of the rate is as many units in a longer time.
-	rate := limit.Rate{Count: b.rate.Count, Per: maxWindow}
-	high, low := bits.Mul64(uint64(b.rate.Per), wholeShare)
-	if high < uint64(share) {
-		per, rest := bits.Div64(high, low, uint64(share))
-		if rest > 0 {
-			per++
-		}
-		rate.Per = time.Duration(min(per, uint64(maxWindow)))
-	}
+	per := math.Ceil(float64(b.rate.Per) * wholeShare / float64(share))
+	rate := limit.Rate{Count: b.rate.Count, Per: time.Duration(min(per, float64(maxWindow)))}
 	capacity := share.of(b.burst)
 	meter, err := limit.NewMeter(rate, capacity)
 	for err != nil && capacity > 1 { // it takes too long to drain

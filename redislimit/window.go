@@ -1,7 +1,7 @@
 package redislimit
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,60 +24,89 @@ func newWindow(operation string, client redis.UniversalClient, units int, length
 	}
 	switch {
 	case units <= 0 || units > maxUnits:
-		return window{}, fmt.Errorf("%s: %w: limit is %d, want 1 to 2^50", operation, limit.ErrInvalid, units)
+		return window{}, invalid(operation, "limit is %d, want 1 to 2^50", units)
 	case length <= 0 || length > maxWindow:
-		return window{}, fmt.Errorf("%s: %w: window is %v, want 1µs to %v", operation, limit.ErrInvalid, length, maxWindow)
+		return window{}, invalid(operation, "window is %v, want 1µs to %v", length, maxWindow)
 	case length%time.Microsecond != 0:
-		return window{}, fmt.Errorf("%s: %w: window is %v, want whole microseconds", operation, limit.ErrInvalid, length)
+		return window{}, invalid(operation, "window is %v, want whole microseconds", length)
 	}
 	return window{units, length.Microseconds()}, nil
+}
+
+// newLimiter returns a limiter of a kind whose state is of one length of the window.
+func (w window) newLimiter(client redis.UniversalClient, a algorithm, k kind, grain int64, o Options, args ...any) *limiter {
+	args = append([]any{w.limit, w.length}, args...)
+	return newLimiter(client, a, k, strconv.FormatInt(w.length, 10), w.limit, [2]int64{w.length, grain}, o, args...)
 }
 
 // maxWindow is the longest window, and the longest time that a full bucket may take to drain: 35
 // years.
 const maxWindow = 35 * 365 * 24 * time.Hour
 
-func (w window) most() int        { return w.limit }
-func (w window) identity() string { return fmt.Sprint(w.length) }
-func (w window) args(n int) []any { return []any{n, w.limit, w.length, 0, 0} }
-
-func (w window) basis() [2]int64 { return [2]int64{w.length, 1} }
+func (w window) cost(to []any, n int) []any { return append(to, n) }
 
 func (w window) duration() time.Duration { return microseconds(w.length) }
 
-// cells are the counts of the current cell and of the one before, when left of the current one is
-// left.
+// cells is the limit of the limiters that count units in the cells of the calendar.
 type cells struct {
-	current, previous, left int64
+	window
+	slides bool // the cell before counts, too
 }
 
-// decide is the decision on n units. slides tells whether the cell before counts.
-func (w window) decide(c cells, n int, charged bool) (d limit.Decision) {
-	remaining := int64(w.limit) - c.current - slidingwindow.Weighted(c.previous, c.left, w.length)
-	switch units := int64(n); {
+func (c cells) decide(state string, now int64, n int, charged bool) (d limit.Decision, err error) {
+	var at, current, previous int64
+	if c.slides {
+		err = numbers(state, &at, &current, &previous)
+	} else {
+		err = numbers(state, &at, &current)
+	}
+	if err != nil {
+		return d, err
+	}
+	start := now - now%c.length
+	switch {
+	case at >= start: // if the clock went back, the counts are of these cells
+	case at == start-c.length && c.slides:
+		current, previous = 0, current
+	default:
+		current, previous = 0, 0
+	}
+	left := start + c.length - now
+	// until returns when at most room units count. Those of a cell that does not slide are gone
+	// with it.
+	until := func(room int64) time.Duration {
+		switch {
+		case current <= room:
+			return microseconds(max(slidingwindow.Fades(previous, room-current, c.length)-(c.length-left), 0))
+		case !c.slides:
+			return microseconds(left)
+		}
+		return microseconds(left + slidingwindow.Fades(current, room, c.length))
+	}
+	units := int64(n)
+	remaining := int64(c.limit) - current - slidingwindow.Weighted(previous, left, c.length)
+	switch {
 	case n == 0:
 		d.OK = true
 	case units > remaining:
-		d.RetryAfter = microseconds(w.until(c, int64(w.limit)-units))
+		d.RetryAfter = until(int64(c.limit) - units)
 	default:
 		d.OK = true
 		if charged {
-			c.current += units
+			current += units
 			remaining -= units
 		}
 	}
 	d.Remaining = int(max(remaining, 0))
-	d.ResetAfter = microseconds(w.until(c, 0))
-	return d
+	d.ResetAfter = until(0)
+	return d, nil
 }
 
-// until returns in how many microseconds at most room units count. The previous count of a window
-// that does not slide is none, and its current one is gone with the cell.
-func (w window) until(c cells, room int64) int64 {
-	if c.current <= room {
-		return max(slidingwindow.Fades(c.previous, room-c.current, w.length)-(w.length-c.left), 0)
+func (c cells) local(share Failure) (limit.Limiter, error) {
+	if c.slides {
+		return limit.NewSlidingCounter(share.of(c.limit), c.duration())
 	}
-	return c.left + slidingwindow.Fades(c.current, room, w.length)
+	return limit.NewFixedWindow(share.of(c.limit), c.duration())
 }
 
 // microseconds returns a time, or the longest Duration if it is longer than that.

@@ -1,17 +1,16 @@
--- KEYS: the record of an operation, and its states. ARGV: milliseconds for which the record is kept;
+-- KEYS: the states of an operation, and its record. ARGV: milliseconds for which the record is kept;
 -- then of each state its kind, '+' to charge now, '-' to give back, or '0', and four arguments. The
 -- charge of any number of units fits.
-local function text(n) return string.format('%.0f', n) end
-
 local function keep(us) return math.ceil(us / 1000) + 1 end
 
 local MOST = 4503599627370496 -- 2^52
 local ENTRIES = 8192 -- of a log; what is charged beyond them joins the newest
 
--- cells changes the count of a cell, of which the state has its start and then the counts.
-local function cells(key, window, units, sign, mark, slides)
+-- cells changes the count of a cell: the one of now, or to give back that in which they were taken. Its
+-- state is its start and then the counts.
+local function cells(key, window, units, sign, taken, slides)
   local state = redis.call('GET', key)
-  local start = now - now % window
+  local start, mark = now - now % window, taken - taken % window
   local at, current, previous = start, 0, 0
   if state then
     at, current, previous = string.match(state, '^(%d+) (%d+) ?(%d*)$')
@@ -119,17 +118,16 @@ settle.l = function(key, i, sign, mark)
   redis.call('PEXPIRE', key, keep(window))
 end
 
-local record = redis.call('GET', KEYS[1])
+local record = redis.call('GET', KEYS[#KEYS])
 if not record then return 'unknown' end
-local state, marks, answer = string.match(record, '^(%u) ([^\n]*)\n(.*)$')
-if state == 'S' then return 'settled' end
-local k = 2
-for mark in string.gmatch(marks, '%d+') do
-  local i = 2 + 6 * (k - 2)
+local settled, seconds, us = string.match(record, '^(S?)1 (%d+) (%d+)\n')
+if settled == 'S' then return 'settled' end
+local taken = seconds * 1000000 + us
+for k = 1, #KEYS - 1 do
+  local i = 6 * k - 4
   if ARGV[i + 1] ~= '0' then
-    settle[ARGV[i]](KEYS[k], i + 2, ARGV[i + 1], tonumber(mark))
+    settle[ARGV[i]](KEYS[k], i + 2, ARGV[i + 1], taken)
   end
-  k = k + 1
 end
-redis.call('SET', KEYS[1], 'S ' .. marks .. '\n' .. answer, 'PX', ARGV[1])
+redis.call('SET', KEYS[#KEYS], 'S' .. record, 'PX', ARGV[1])
 return 'settled'

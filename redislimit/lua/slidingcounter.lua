@@ -25,27 +25,28 @@ end
 
 -- The state is the start of a cell, its count, and that of the cell before. ARGV from i: n, limit,
 -- window.
-local function decide_c(key, i, charge)
-  local n, window = tonumber(ARGV[i]), tonumber(ARGV[i + 2])
-  local start, current, previous, back = now - now % window, 0, 0, false
+local function look_c(key, i)
+  local window, state = tonumber(ARGV[i + 2]), redis.call('GET', key)
+  local start, begin, current, previous = now - now % window, nil, 0, '0'
   local left = start + window - now
-  local state = redis.call('GET', key)
+  local ttl = math.ceil((left + window) / 1000) + 1
   if state then
     local at, units, before = string.match(state, '^(%d+) (%d+) (%d+)$')
-    at = tonumber(at)
-    if at >= start then -- if the clock went back, the counts are of these cells
-      current, previous, back = tonumber(units), tonumber(before), at > start
-    elseif at == start - window then
-      previous = tonumber(units)
+    local cell = tonumber(at)
+    if cell >= start then
+      current, previous = tonumber(units), before
+    elseif cell == start - window then
+      previous = units
+    end
+    if cell == start then
+      begin, ttl = at, nil
+    elseif cell > start then -- the clock went back: the counts are of these cells
+      put(key, text(start) .. ' ' .. units .. ' ' .. before, ttl)
     end
   end
+  local n, before, value = tonumber(ARGV[i]), tonumber(previous), nil
   local room = tonumber(ARGV[i + 1]) - current - n
-  local fits = n == 0 or room >= 0 and (previous <= room or below(previous, left, room + 1, window))
-  charge = charge and fits and n > 0
-  if charge or back then
-    local after = charge and current + n or current
-    redis.call('PSETEX', key, math.ceil((left + window) / 1000) + 1,
-      string.format('%.0f %.0f %.0f', start, after, previous))
-  end
-  return fits, string.format('%.0f %.0f %.0f', current, previous, left), start
+  local fits = n == 0 or room >= 0 and (before <= room or below(before, left, room + 1, window))
+  if fits and n > 0 then value = (begin or text(start)) .. ' ' .. text(current + n) .. ' ' .. previous end
+  return fits, state or '', value, ttl
 end

@@ -1,7 +1,8 @@
 -- The state is a list of entries, oldest first, each with its time and the units ever charged
 -- before and after it, modulo WRAP. So the units between two entries are a difference, and no
 -- decision sums them up. An entry has the charges of one grain of time, and the latest of their
--- times. ARGV from i: n, limit, window, grain.
+-- times. ARGV from i: n, limit, window, grain, the milliseconds of a TTL. The state that an answer has
+-- is the units that count, when the entry was charged that has to leave, and the newest; 0 for none.
 local WRAP = 4503599627370496 -- 2^52
 
 local function entry_of(time, before, after)
@@ -30,47 +31,49 @@ local function find(key, first, field, value, base)
   return first
 end
 
-local function decide_l(key, i, charge)
+local function put_l(key, entry, ttl, joins)
+  if joins then
+    redis.call('LSET', key, -1, entry)
+  else
+    redis.call('RPUSH', key, entry)
+  end
+  redis.call('PEXPIRE', key, ttl)
+end
+
+local function look_l(key, i)
   local n, limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local newest, before, after = nil, 0, 0
+  local newest, before, after = '0', '0', '0' -- of the newest entry
   local oldest, base, first = nil, 0, 0 -- when, and the units before and after the oldest entry
   local ends = redis.call('LINDEX', key, -1)
   if ends then
-    newest, before, after = parse_entry(ends)
+    newest, before, after = string.match(ends, '^(%d+) (%d+) (%d+)$')
     oldest, base, first = parse_entry(redis.call('LINDEX', key, 0))
-    if newest > now then -- the clock went back: all is charged now
-      newest, before, after = now, 0, (after - base) % WRAP
-      oldest, base, first = now, 0, after
+    if tonumber(newest) > now then -- the clock went back: all is charged now
+      newest, before, after = instant(), '0', text((after - base) % WRAP)
+      oldest, base, first = now, 0, tonumber(after)
       redis.call('DEL', key)
-      redis.call('RPUSH', key, entry_of(now, 0, after))
-      redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
-    elseif newest <= now - window then
+      put_l(key, instant() .. ' 0 ' .. after, ARGV[i + 4], false)
+    elseif tonumber(newest) <= now - window then
       redis.call('DEL', key)
-      newest, before, after, base = nil, 0, 0, 0
+      newest, before, after, base = '0', '0', '0', 0
     elseif oldest <= now - window then
       redis.call('LTRIM', key, find(key, 1, 1, now - window + 1), -1)
       oldest, base, first = parse_entry(redis.call('LINDEX', key, 0))
     end
   end
-  local used = (after - base) % WRAP
-  local fits, retry, reset = n == 0 or used + n <= limit, 0, 0
-  if newest then reset = newest + window - now end
+  local used, leaves = (after - base) % WRAP, '0'
+  local fits = n == 0 or used + n <= limit
   if not fits and n <= limit then
     local leave = used + n - limit
     if (first - base) % WRAP < leave then
       oldest = parse_entry(redis.call('LINDEX', key, find(key, 1, 3, leave, base)))
     end
-    retry = oldest + window - now
+    leaves = text(oldest)
   end
-  if charge and fits and n > 0 then
-    local sum = (after + n) % WRAP
-    local grain = tonumber(ARGV[i + 3])
-    if newest and math.floor(newest / grain) == math.floor(now / grain) then
-      redis.call('LSET', key, -1, entry_of(now, before, sum))
-    else
-      redis.call('RPUSH', key, entry_of(now, after, sum))
-    end
-    redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
+  local grain, value = tonumber(ARGV[i + 3]), nil
+  local joins = newest ~= '0' and math.floor(newest / grain) == math.floor(now / grain)
+  if fits and n > 0 then
+    value = instant() .. ' ' .. (joins and before or after) .. ' ' .. text((after + n) % WRAP)
   end
-  return fits, string.format('%.0f %.0f %.0f', used, retry, reset), now
+  return fits, text(used) .. ' ' .. leaves .. ' ' .. newest, value, ARGV[i + 4], joins
 end

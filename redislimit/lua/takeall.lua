@@ -1,24 +1,22 @@
--- KEYS: the record of the operation, and the states. ARGV: milliseconds for which the record is
--- kept, 0 to keep none, or -1 to charge nothing; then of each state its kind and five arguments. The
--- record is "H" or, once it is settled, "S", the marks of the charges, and the answer.
-local done = ARGV[1] ~= '0' and redis.call('GET', KEYS[1])
-if done then return string.match(done, '^%u[^\n]*\n(.*)$') end
-local decide = {w = decide_w, c = decide_c, l = decide_l, b = decide_b}
-local all, marks, reports = true, {}, {}
-for k = 2, #KEYS do
-  local i = 2 + 6 * (k - 2)
-  local fits, report, mark = decide[ARGV[i]](KEYS[k], i + 1, false)
-  reports[k - 1], marks[k - 1] = report, string.format('%.0f', mark)
-  all = all and fits
+-- KEYS: the states, and the record of the operation if one is kept. ARGV: milliseconds for which that
+-- is kept; then of each state its kind and five arguments. The record has an S before the answer once
+-- it is settled.
+local count = (#ARGV - 1) / 6
+local record = KEYS[count + 1]
+local done = record and redis.call('GET', record)
+if done then return string.match(done, '1.*') end
+local look = {w = look_w, c = look_c, l = look_l, b = look_b}
+local all, states, changes = true, {}, {}
+for k = 1, count do
+  local i = 6 * k - 4
+  local fits, state, value, ttl, joins = look[ARGV[i]](KEYS[k], i + 1)
+  all, states[k], changes[k] = all and fits, state, {value, ttl, joins}
 end
-local answer = (all and '1 ' or '0 ') .. table.concat(reports, '\n')
-if all and ARGV[1] ~= '-1' then
-  for k = 2, #KEYS do
-    local i = 2 + 6 * (k - 2)
-    decide[ARGV[i]](KEYS[k], i + 1, true)
-  end
-  if ARGV[1] ~= '0' then
-    redis.call('PSETEX', KEYS[1], ARGV[1], 'H ' .. table.concat(marks, ' ') .. '\n' .. answer)
-  end
+local answer = (all and '1 ' or '0 ') .. clock[1] .. ' ' .. clock[2] .. '\n' .. table.concat(states, '\n')
+if not all then return answer end
+for k = 1, count do
+  local value, ttl, joins = unpack(changes[k], 1, 3)
+  if value then (ARGV[6 * k - 4] == 'l' and put_l or put)(KEYS[k], value, ttl, joins) end
 end
+if record then redis.call('PSETEX', record, ARGV[1], answer) end
 return answer
