@@ -46,8 +46,8 @@ func (l *Limiter) decideAll(ctx context.Context, operation string, now time.Time
 		}
 	}
 	b := batches.Get().(*batch)
-	b.limiter, b.now, b.requests, b.purpose = l, now, requests, p
-	b.decide(ctx)
+	b.limiter, b.requests, b.purpose = l, requests, p
+	b.decide(ctx, now)
 	return b, nil
 }
 
@@ -70,46 +70,42 @@ func (b *batch) recycle() {
 // batch is several requests of which all are admitted or none.
 type batch struct {
 	limiter   *Limiter
-	now       time.Time
 	requests  []Request
 	purpose   purpose // charging or holding
 	members   []member
 	decisions []limit.Decision
 }
 
-// member is a request of a batch, and the entry of its counter.
+// member is a visit of a batch, and the entry of its counter.
 type member struct {
-	request Request // resolved
-	instant instant
-	shard   *shard
-	hash    uint64
-	entry   *entry // nil until joined, and for counters that are only looked at
-	first   int    // the index of the first member with the same counter
-	want    int    // the cost of this and of all members before it with the same counter
-	never   bool   // want would be above what an int holds
-	total   int    // of the first member: the cost of all with the same counter
-	order   int    // the index of the member that is locked in this place, or -1 for none
+	visit
+	entry *entry // nil until joined, and for counters that are only looked at
+	first int    // the index of the first member with the same counter
+	want  int    // the cost of this and of all members before it with the same counter
+	never bool   // want would be above what an int holds
+	total int    // of the first member: the cost of all with the same counter
+	order int    // the index of the member that is locked in this place, or -1 for none
 }
 
 // decide decides on the batch: first without a lock or a trace, and if all fits, under the locks
 // of all entries.
-func (b *batch) decide(ctx context.Context) {
+func (b *batch) decide(ctx context.Context, now time.Time) {
 	b.decisions = make([]limit.Decision, len(b.requests))
 	if len(b.requests) == 0 {
 		return
 	}
-	b.enlist()
+	b.enlist(now)
 	for k := range b.members {
 		m := &b.members[k]
-		b.limiter.tidy(m.shard, b.now, m.instant.nanos)
+		b.limiter.tidy(m.shard, now, m.nanos)
 		if !m.never {
-			b.decisions[k] = b.limiter.glance(m, m.want, b.now)
-		} else {
-			b.decisions[k] = b.limiter.glance(m, 0, b.now)
-			b.decisions[k].OK, b.decisions[k].RetryAfter, b.decisions[k].Never = false, 0, true
+			b.decisions[k] = b.limiter.glance(&m.visit, m.want)
+			continue
 		}
+		d := b.limiter.glance(&m.visit, 0)
+		b.decisions[k] = limit.Decision{Never: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}
 	}
-	if !b.passes() || !b.join() {
+	if !b.passes() || !b.join(ctx) {
 		b.refuse()
 		return
 	}
@@ -124,19 +120,14 @@ func (b *batch) decide(ctx context.Context) {
 }
 
 // enlist makes the members.
-func (b *batch) enlist() {
+func (b *batch) enlist(now time.Time) {
 	for k := range b.requests {
-		r := &b.requests[k]
-		hash := b.limiter.hash(r.Namespace, r.Key, r.Window)
-		m := member{
-			request: *r, instant: instantOf(b.now, r.Window), shard: b.limiter.shard(hash), hash: hash,
-			first: k, order: k,
-		}
-		m.request.resolve()
-		m.want = m.request.Cost
+		m := member{visit: b.limiter.visit(now, &b.requests[k]), first: k, order: k}
+		m.resolve()
+		m.want = m.Cost
 		for before := k - 1; before >= 0; before-- {
 			o := &b.members[before]
-			if o.hash == hash && o.request.sameCounter(r) {
+			if o.hash == m.hash && o.sameCounter(&m.Request) {
 				m.first, m.never = o.first, o.never || o.want > math.MaxInt-m.want
 				m.want += min(o.want, math.MaxInt-m.want)
 				break
@@ -160,30 +151,28 @@ func (b *batch) passes() bool {
 	return true
 }
 
-// glance decides on cost units of the counter of a member as things are, and changes nothing.
-func (l *Limiter) glance(m *member, cost int, now time.Time) limit.Decision {
-	if e := m.shard.table.Load().find(m.hash, &m.request); e != nil {
-		m.shard.touch(e)
-		return e.peek(&m.instant, m.request.Limit, cost)
+// glance decides on cost units of a visit's counter as things are, and changes nothing.
+func (l *Limiter) glance(v *visit, cost int) limit.Decision {
+	s := v.shard
+	e := s.table.Load().find(v.hash, &v.Request)
+	if e == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e = s.table.Load().find(v.hash, &v.Request); e == nil {
+			d, unknown := l.firstLocked(v, cost)
+			if unknown && l.refuse {
+				return l.counted(d, charging)
+			}
+			return d
+		}
 	}
-	r := m.request
-	r.Cost = cost
-	s := m.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.table.Load().find(m.hash, &m.request); e != nil {
-		return e.peek(&m.instant, r.Limit, cost)
-	}
-	if d, unknown := s.unknownLocked(now, &r); unknown && l.refuse {
-		return l.counted(d)
-	}
-	i := s.instantLocked(now, r.Window)
-	return i.decideFirst(now, &r, joining)
+	s.touch(e)
+	return e.peek(&v.instant, v.Limit, cost)
 }
 
 // join pins the entries of all members, and makes those that there are not. It returns false, with
 // the decision in its place, if one is refused or there is no room for it.
-func (b *batch) join() bool {
+func (b *batch) join(ctx context.Context) bool {
 	for k := range b.members {
 		m := &b.members[k]
 		if m.first != k {
@@ -194,7 +183,7 @@ func (b *batch) join() bool {
 			continue // of a counter that is only looked at, the first look stands
 		}
 		var d limit.Decision
-		if m.entry, d = b.limiter.pin(m, b.now); m.entry == nil {
+		if d, m.entry = b.limiter.receive(ctx, &m.visit, joining); m.entry == nil {
 			if m.total == 0 && b.purpose == charging && d.OK {
 				b.decisions[k] = d
 				continue
@@ -205,30 +194,6 @@ func (b *batch) join() bool {
 		}
 	}
 	return true
-}
-
-// pin returns the entry of a member, which stays in the table until it is unpinned, or a refusal.
-func (l *Limiter) pin(m *member, now time.Time) (*entry, limit.Decision) {
-	for {
-		e := m.shard.table.Load().find(m.hash, &m.request)
-		if e == nil {
-			made, d, o := l.add(m.shard, m.hash, now, &m.request, joining)
-			if made == nil || o == decided {
-				return made, d
-			}
-			e = made
-		}
-		e.lock()
-		alive := !e.dead
-		if alive {
-			e.pins++
-		}
-		e.unlock()
-		if alive {
-			return e, limit.Decision{}
-		}
-		m.shard.settle()
-	}
 }
 
 // leave unpins the entries of the members before one.
@@ -249,7 +214,7 @@ func (b *batch) ask(ctx context.Context) bool {
 		return true
 	}
 	var due []*entry
-	nanos := b.members[0].instant.nanos
+	nanos := b.members[0].nanos
 	for k := range b.members {
 		m := &b.members[k]
 		if m.first != k || m.entry == nil || !m.entry.ledger.doubts(nanos) {
@@ -267,8 +232,8 @@ func (b *batch) ask(ctx context.Context) bool {
 		if m.entry == nil {
 			continue
 		}
-		if d, unknown := m.shard.unread(m.entry, b.now, &m.request); unknown {
-			b.decisions[k] = b.limiter.counted(d)
+		if d, unknown := m.unread(m.entry); unknown {
+			b.decisions[k] = b.limiter.counted(d, charging)
 		}
 	}
 	return b.passes()
@@ -289,20 +254,14 @@ func (b *batch) commit() bool {
 			continue
 		}
 		if m.entry.ledger != nil {
-			m.entry.rollLocked(m.instant.sequence)
+			m.entry.rollLocked(m.sequence)
 		}
-		b.decisions[k] = m.entry.decideLocked(&m.instant, m.request.Limit, m.want)
+		b.decisions[k] = m.entry.decideLocked(&m.instant, m.Limit, m.want)
 	}
 	passes := b.passes()
 	for k := range b.members {
-		m := &b.members[k]
-		switch {
-		case passes && b.purpose == holding:
-			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, m.request.Limit, 0).ResetAfter
-			m.entry.holdLocked(&m.instant, m.request.Cost)
-		case passes && m.request.Cost > 0:
-			m.entry.rollLocked(m.instant.sequence)
-			m.entry.chargeLocked(m.request.Cost)
+		if m := &b.members[k]; passes && m.entry != nil {
+			m.entry.admitLocked(&m.instant, &m.Request, b.purpose, &b.decisions[k])
 		}
 	}
 	for k := range b.members {
@@ -327,12 +286,18 @@ func (b *batch) sort() {
 		}
 		b.members[k].order = -1
 	}
-	slices.SortFunc(order, func(x, y int) int {
-		return cmp.Compare(b.members[x].entry.id, b.members[y].entry.id)
-	})
+	slices.SortFunc(order, func(x, y int) int { return b.members[x].compare(&b.members[y].visit) })
 	for place, k := range order {
 		b.members[place].order = k
 	}
+}
+
+// compare orders counters, by hash and then by name.
+func (v *visit) compare(o *visit) int {
+	if v.hash != o.hash {
+		return cmp.Compare(v.hash, o.hash)
+	}
+	return compareCells(Cell{v.Namespace, v.Key, v.Window, 0}, Cell{o.Namespace, o.Key, o.Window, 0})
 }
 
 // charged tells the Origin's side of what was charged.
@@ -341,8 +306,8 @@ func (b *batch) charged() {
 		return
 	}
 	for k := range b.members {
-		if m := &b.members[k]; m.request.Cost > 0 {
-			b.limiter.remote.charged(m.entry, m.request.Limit, m.request.Cost, m.instant.nanos)
+		if m := &b.members[k]; m.Cost > 0 {
+			b.limiter.remote.charged(m.entry, m.Limit, m.Cost, m.nanos)
 		}
 	}
 }
@@ -353,11 +318,11 @@ func (b *batch) refuse() {
 		m := &b.members[k]
 		switch d := b.decisions[k]; {
 		case d.OK:
-			peek := b.limiter.glance(m, 0, b.now)
+			peek := b.limiter.glance(&m.visit, 0)
 			b.decisions[k].Remaining, b.decisions[k].ResetAfter = peek.Remaining, peek.ResetAfter
 		case b.limiter.remote != nil && !d.Never:
-			if e := b.limiter.find(m.request.Namespace, m.request.Key, m.request.Window); e != nil {
-				b.limiter.remote.denied(e, m.instant.nanos)
+			if e := b.limiter.find(&m.Request); e != nil {
+				b.limiter.remote.denied(e, m.nanos)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ type entry struct {
 	pins     int32         // open holds and batches: above 0 it stays in the table. Guarded by mu.
 
 	mu     sync.Mutex
-	id     uint64 // fixed: the order in which batches lock
+	hash   uint64 // fixed
 	dead   bool   // not in the table, or not any more; busy stays set. Guarded by mu.
 	length uint8  // of key, or longKey; fixed
 	key    [46]byte
@@ -65,16 +65,14 @@ const (
 	units = math.MaxInt64 // the bits of a total
 )
 
-// newEntry returns a dead entry without units for the key of a request. Its cell is that of i.
-func (l *Limiter) newEntry(r *Request, i *instant) *entry {
-	e := &entry{id: l.ids.Add(1), dead: true}
-	if e.length = uint8(len(r.Key)); len(r.Key) <= len(e.key) {
-		e.kind = l.kinds.get(r)
-		copy(e.key[:], r.Key)
+// newEntry returns a dead entry without units for the key of a visit. Its cell is that of i.
+func (l *Limiter) newEntry(v *visit, i *instant) *entry {
+	e := &entry{kind: l.kinds.get(&v.Request), hash: v.hash, dead: true}
+	if e.length = uint8(len(v.Key)); len(v.Key) <= len(e.key) {
+		copy(e.key[:], v.Key)
 	} else {
-		shared := l.kinds.get(r)
 		e.length = longKey
-		e.kind = &kind{shared.namespace, shared.window, strings.Clone(r.Key)}
+		e.kind = &kind{e.kind.namespace, e.kind.window, strings.Clone(v.Key)}
 	}
 	e.word.Store(busy)
 	e.sequence.Store(i.sequence)
@@ -161,13 +159,6 @@ func (e *entry) rollLocked(sequence int64) {
 	}
 	e.setLocked(c)
 	e.sequence.Store(sequence)
-}
-
-// chargeLocked adds units to the current cell, of which it holds 2^63 − 1 at most.
-func (e *entry) chargeLocked(cost int) {
-	c := e.countsLocked()
-	c.current = addUnits(c.current, int64(cost))
-	e.setLocked(c)
 }
 
 // The rest of this file is what the ledger of an entry needs.

@@ -209,7 +209,7 @@ func (r *remote) pullPart(ctx context.Context) (rows []Row, next string, err err
 
 // raised has the entry of a row count it.
 func (r *remote) raised(row Row) {
-	e := r.limiter.find(row.Namespace, row.Key, row.Window)
+	e := r.limiter.find(&Request{Namespace: row.Namespace, Key: row.Key, Window: row.Window})
 	if e == nil {
 		return
 	}

@@ -97,7 +97,7 @@ func (l *Limiter) expire(e *entry, nanos int64) (due int64, expired bool) {
 
 // forgetLocked removes the entry at an index of a shard's queue, which is dead.
 func (l *Limiter) forgetLocked(s *shard, i int, now time.Time) {
-	s.removeLocked(i, l.hashOf)
+	s.removeLocked(i)
 	l.count.Add(-1)
 	if now = now.Round(0); s.floor.Before(now) {
 		s.floor = now
@@ -147,7 +147,7 @@ func (l *Limiter) evictAtLocked(s *shard, i int, now time.Time) bool {
 	weight := e.decideLocked(&at, math.MaxInt, 0).ResetAfter
 	e.dead = true
 	if weight > 0 {
-		l.evictedOne()
+		l.lacked(&l.room.evicted)
 	}
 	if until := now.Round(0).Add(weight); weight > 0 && s.blocked.Before(until) {
 		s.blocked = until

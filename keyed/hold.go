@@ -111,7 +111,7 @@ func (l *Limiter) HoldAllAt(ctx context.Context, now time.Time, requests ...Requ
 	}
 	holds := make([]Hold, len(requests))
 	for k := range holds {
-		holds[k] = l.held(b.members[k].entry, &b.members[k].request)
+		holds[k] = l.held(b.members[k].entry, &b.members[k].Request)
 	}
 	return holds, b.decisions, nil
 }

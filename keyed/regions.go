@@ -98,12 +98,6 @@ func (r *regions) counts(c counter, sequence int64) (foreign, own int64) {
 	return 0, 0
 }
 
-func (r *regions) knows(c counter) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.rows[c]) > 0
-}
-
 // prune forgets rows that came three windows ago, of some of the counters.
 func (r *regions) prune(now time.Time) {
 	r.mu.Lock()

@@ -114,28 +114,16 @@ func (r *remote) open(e *entry) *ledger {
 	return g
 }
 
-// attach is called after an entry has come into the table.
-func (r *remote) attach(e *entry) {
-	if r.exchange == nil {
-		return
-	}
-	if !r.regions.knows(e.ledger.counter) {
-		return
-	}
-	e.lock()
-	r.importLocked(e)
-	e.unlock()
-	r.markGrown(e)
-}
-
 // orphan returns the entry of a counter that left the table with units to replay, or nil. It is
-// an orphan no more.
-func (r *remote) orphan(namespace, key string, window time.Duration) *entry {
+// an orphan no more, unless it is only to be looked at.
+func (r *remote) orphan(v *visit, p purpose) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := counter{namespace, key, window}
+	c := counter{v.Namespace, v.Key, v.Window}
 	e := r.orphans[c]
-	delete(r.orphans, c)
+	if p != peeking {
+		delete(r.orphans, c)
+	}
 	return e
 }
 
