@@ -55,7 +55,6 @@ type account struct {
 	sure, others int64
 	after        int64 // the Origin's count after the latest replay that had the cell
 	lost         int64
-	pushed       int64 // the latest count that the Exchange has
 }
 
 // doubts reports whether a request that this process would admit may have to ask the Origin first.

@@ -134,7 +134,8 @@ func New(options Options) (*Limiter, error) {
 		l.remote = newRemote(l, options)
 	}
 	if options.Exchange != nil {
-		l.remote.startExchange()
+		l.remote.exchanged = make(chan struct{})
+		go l.remote.exchangeAll()
 	}
 	return l, nil
 }
