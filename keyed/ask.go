@@ -33,8 +33,7 @@ type question struct {
 // ask reads the counts of the entries that are due at an instant, in Unix nanoseconds, and merges
 // them, unless that takes longer than readTimeout, fails or is not to be tried yet.
 func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+	begin := time.Now()
 	questions := make([]question, len(entries))
 	for i, e := range entries {
 		e.lock()
@@ -42,6 +41,7 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) {
 		questions[i] = question{e, e.ledger.answerLocked(at)}
 		e.unlock()
 	}
+	var timeout <-chan time.Time // of the second read that a caller waits for: the first ends in time
 	for {
 		var flights []*flight
 		if flights, questions = r.pending(at, questions); len(flights) == 0 {
@@ -53,9 +53,16 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) {
 				if f.err != nil {
 					return
 				}
+			case <-timeout:
+				return
 			case <-ctx.Done():
 				return
 			}
+		}
+		if timeout == nil {
+			timer := time.NewTimer(readTimeout - time.Since(begin))
+			defer timer.Stop()
+			timeout = timer.C
 		}
 	}
 }
