@@ -53,13 +53,6 @@ type kind struct {
 	key       string // empty if shared
 }
 
-// imports is the part of a ledger that belongs to the entry.
-type imports struct {
-	others int64       // units of the current cell that are not of this process; under entry.mu
-	before int64       // units of the previous cell that are of this process; under entry.mu
-	unread atomic.Bool // made in a shard that lost a live cell, and the origin was not read since
-}
-
 const (
 	busy  = 1
 	units = math.MaxInt64 // the bits of a total
@@ -148,14 +141,9 @@ func (e *entry) rollLocked(sequence int64) {
 	}
 	c := e.countsLocked().later(sequence, from)
 	if g := e.ledger; g != nil {
-		own := e.ownLocked()
-		others, before := g.rollLocked(from, own, sequence)
-		if g.before = 0; sequence-1 == from {
-			g.before = own
-		}
-		g.others = others
-		c.current = others
-		c.previous = max(c.previous, addUnits(g.before, before))
+		current, previous := g.rollLocked(from, e.ownLocked(), sequence)
+		g.imported, c.current = current, current
+		c.previous = max(c.previous, previous)
 	}
 	e.setLocked(c)
 	e.sequence.Store(sequence)
@@ -173,15 +161,13 @@ func (e *entry) advanceLocked(at int64) {
 func (e *entry) sequenceLocked() int64 { return e.sequence.Load() }
 
 // ownLocked returns the units that this process charged in the current cell, without holds.
-func (e *entry) ownLocked() int64 { return e.countsLocked().current - e.ledger.others }
+func (e *entry) ownLocked() int64 { return e.countsLocked().current - e.ledger.imported }
 
-// importLocked sets the units that others charged in the current and the previous cell. The ledger
-// lowers them only by what it had counted twice.
-func (e *entry) importLocked(current, previous int64) {
-	g, c := e.ledger, e.countsLocked()
-	own := c.current - g.others
-	c.current = addUnits(own, current)
-	c.previous = addUnits(g.before, previous)
-	g.others = c.current - own
+// importLocked sets the units that others charged in the current cell, and all of the previous one.
+// The ledger lowers them only by what it had counted twice.
+func (e *entry) importLocked(others, previous int64) {
+	c, own := e.countsLocked(), e.ownLocked()
+	c.current, c.previous = addUnits(own, others), previous
+	e.ledger.imported = c.current - own
 	e.setLocked(c)
 }

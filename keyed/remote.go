@@ -187,9 +187,7 @@ func (r *remote) denied(e *entry, at int64) {
 // importLocked has an entry count what is known of others.
 func (r *remote) importLocked(e *entry) {
 	g, sequence := e.ledger, e.sequenceLocked()
-	g.raiseLocked(sequence, e.ownLocked())
-	g.raiseLocked(sequence-1, g.before)
-	e.importLocked(g.othersLocked(sequence), g.othersLocked(sequence-1))
+	e.importLocked(g.othersLocked(sequence, e.ownLocked()), g.previousLocked(sequence))
 }
 
 // close waits until all units are acknowledged, or for the end of ctx, and ends all goroutines.
