@@ -49,15 +49,16 @@ func (l *Limiter) take(ctx context.Context, now time.Time, r *Request) (d limit.
 	return d, nil
 }
 
-// check returns the error of a request that cannot be decided.
+// check returns the error of a request that cannot be decided, and resolves any other.
 func (l *Limiter) check(operation string, r *Request) error {
 	if l.closed.Load() {
 		return fmt.Errorf("%s: %w", operation, ErrClosed)
 	}
-	if r.valid() {
-		return nil
+	if err := r.validate(operation); err != nil {
+		return err
 	}
-	return r.validate(operation)
+	r.resolve()
+	return nil
 }
 
 // visit is a request at an instant, and where its counter belongs.

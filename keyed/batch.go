@@ -40,8 +40,8 @@ func (l *Limiter) decideAll(ctx context.Context, operation string, now time.Time
 	if l.closed.Load() {
 		return nil, fmt.Errorf("%s: %w", operation, ErrClosed)
 	}
-	for k := range requests {
-		if err := l.check(operation, &requests[k]); err != nil {
+	for _, r := range requests { // a copy, which check resolves
+		if err := l.check(operation, &r); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +63,8 @@ func (b *batch) recycle() {
 		return
 	}
 	clear(b.members)
-	*b = batch{members: b.members[:0]}
+	clear(b.pinned)
+	*b = batch{members: b.members[:0], pinned: b.pinned[:0]}
 	batches.Put(b)
 }
 
@@ -73,6 +74,7 @@ type batch struct {
 	requests  []Request
 	purpose   purpose // charging or holding
 	members   []member
+	pinned    []*member // the first of each counter that has an entry
 	decisions []limit.Decision
 }
 
@@ -84,7 +86,6 @@ type member struct {
 	want  int    // the cost of this and of all members before it with the same counter
 	never bool   // want would be above what an int holds
 	total int    // of the first member: the cost of all with the same counter
-	order int    // the index of the member that is locked in this place, or -1 for none
 }
 
 // decide decides on the batch: first without a lock or a trace, and if all fits, under the locks
@@ -110,7 +111,7 @@ func (b *batch) decide(ctx context.Context, now time.Time) {
 		return
 	}
 	if !b.ask(ctx) {
-		b.leave(len(b.members))
+		b.leave()
 		b.refuse()
 		return
 	}
@@ -122,7 +123,7 @@ func (b *batch) decide(ctx context.Context, now time.Time) {
 // enlist makes the members.
 func (b *batch) enlist(now time.Time) {
 	for k := range b.requests {
-		m := member{visit: b.limiter.visit(now, &b.requests[k]), first: k, order: k}
+		m := member{visit: b.limiter.visit(now, &b.requests[k]), first: k}
 		m.resolve()
 		m.want = m.Cost
 		for before := k - 1; before >= 0; before-- {
@@ -189,21 +190,20 @@ func (b *batch) join(ctx context.Context) bool {
 				continue
 			}
 			b.decisions[k] = withoutEntry(d)
-			b.leave(k)
+			b.leave()
 			return false
 		}
+		b.pinned = append(b.pinned, m)
 	}
 	return true
 }
 
-// leave unpins the entries of the members before one.
-func (b *batch) leave(end int) {
-	for k := range b.members[:end] {
-		if m := &b.members[k]; m.first == k && m.entry != nil {
-			m.entry.lock()
-			m.entry.pins--
-			m.entry.unlock()
-		}
+// leave unpins the entries.
+func (b *batch) leave() {
+	for _, m := range b.pinned {
+		m.entry.lock()
+		m.entry.pins--
+		m.entry.unlock()
 	}
 }
 
@@ -215,12 +215,9 @@ func (b *batch) ask(ctx context.Context) bool {
 	}
 	var due []*entry
 	nanos := b.members[0].nanos
-	for k := range b.members {
-		m := &b.members[k]
-		if m.first != k || m.entry == nil || !m.entry.ledger.doubts(nanos) {
-			continue
-		}
-		if left := b.decisions[k].Remaining - (m.total - m.want); m.entry.ledger.asks(nanos, m.total, left) {
+	for _, m := range b.pinned {
+		left := b.decisions[m.first].Remaining - (m.total - m.want)
+		if g := m.entry.ledger; g.doubts(nanos) && g.asks(nanos, m.total, left) {
 			due = append(due, m.entry)
 		}
 	}
@@ -239,14 +236,12 @@ func (b *batch) ask(ctx context.Context) bool {
 	return b.passes()
 }
 
-// commit decides under the locks of all entries, in the order of their numbers, charges them or
-// holds if all fit, and unpins them.
+// commit decides under the locks of all entries, in one order, charges them or holds if all
+// fit, and unpins them.
 func (b *batch) commit() bool {
-	b.sort()
-	for k := range b.members {
-		if o := b.members[k].order; o >= 0 {
-			b.members[o].entry.lock()
-		}
+	slices.SortFunc(b.pinned, (*member).compare)
+	for _, m := range b.pinned {
+		m.entry.lock()
 	}
 	for k := range b.members {
 		m := &b.members[k]
@@ -264,11 +259,9 @@ func (b *batch) commit() bool {
 			m.entry.admitLocked(&m.instant, &m.Request, b.purpose, &b.decisions[k])
 		}
 	}
-	for k := range b.members {
-		if m := &b.members[k]; m.first == k && m.entry != nil {
-			m.entry.pins--
-			m.entry.unlock()
-		}
+	for _, m := range b.pinned {
+		m.entry.pins--
+		m.entry.unlock()
 	}
 	if passes && b.purpose == charging {
 		b.charged()
@@ -276,28 +269,12 @@ func (b *batch) commit() bool {
 	return passes
 }
 
-// sort brings the first members of each counter into the order in which they are locked.
-func (b *batch) sort() {
-	var few [8]int
-	order := few[:0]
-	for k := range b.members {
-		if m := &b.members[k]; m.first == k && m.entry != nil {
-			order = append(order, k)
-		}
-		b.members[k].order = -1
-	}
-	slices.SortFunc(order, func(x, y int) int { return b.members[x].compare(&b.members[y].visit) })
-	for place, k := range order {
-		b.members[place].order = k
-	}
-}
-
 // compare orders counters, by hash and then by name.
-func (v *visit) compare(o *visit) int {
-	if v.hash != o.hash {
-		return cmp.Compare(v.hash, o.hash)
+func (m *member) compare(o *member) int {
+	if m.hash != o.hash {
+		return cmp.Compare(m.hash, o.hash)
 	}
-	return compareCells(Cell{v.Namespace, v.Key, v.Window, 0}, Cell{o.Namespace, o.Key, o.Window, 0})
+	return compareCells(Cell{m.Namespace, m.Key, m.Window, 0}, Cell{o.Namespace, o.Key, o.Window, 0})
 }
 
 // charged tells the Origin's side of what was charged.

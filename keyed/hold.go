@@ -81,7 +81,6 @@ func (l *Limiter) HoldAt(ctx context.Context, now time.Time, r Request) (Hold, l
 	if err := l.check("hold", &r); err != nil {
 		return Hold{}, limit.Decision{}, err
 	}
-	r.resolve()
 	d, e := l.admit(ctx, now, &r, holding)
 	if !d.OK {
 		return Hold{}, d, nil

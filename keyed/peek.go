@@ -23,7 +23,6 @@ func (l *Limiter) PeekAt(ctx context.Context, now time.Time, r Request) (limit.D
 	if err := l.check("peek", &r); err != nil {
 		return limit.Decision{}, err
 	}
-	r.resolve()
 	d, _ := l.admit(ctx, now, &r, peeking)
 	return d, nil
 }

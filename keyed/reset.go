@@ -31,7 +31,6 @@ func (l *Limiter) ResetAt(now time.Time, namespace, key string, window time.Dura
 	if l.remote != nil {
 		return fmt.Errorf("%s: %w", operation, ErrShared)
 	}
-	r.resolve()
 	if d, _ := l.admit(context.Background(), now, &r, resetting); !d.OK {
 		return fmt.Errorf("%s: %w", operation, ErrFull)
 	}
