@@ -70,14 +70,18 @@ type visit struct {
 	hash  uint64
 }
 
-func (l *Limiter) visit(now time.Time, r *Request) visit {
-	hash := l.hash(r)
-	return visit{*r, instantOf(now, r.Window), now, l.shard(hash), hash}
+// prepare makes a visit of a request, in its place: a visit is large.
+func (l *Limiter) prepare(v *visit, now time.Time, r *Request) {
+	v.Request, v.now = *r, now
+	v.instant = instantOf(now, r.Window)
+	v.hash = l.hash(r)
+	v.shard = l.shard(v.hash)
 }
 
 // admit does what a request is for. It returns the entry as well if it has one.
 func (l *Limiter) admit(ctx context.Context, now time.Time, r *Request, p purpose) (limit.Decision, *entry) {
-	v := l.visit(now, r)
+	var v visit
+	l.prepare(&v, now, r)
 	if p == charging || p == holding {
 		l.tidy(v.shard, now, v.nanos)
 	}

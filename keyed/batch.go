@@ -122,10 +122,12 @@ func (b *batch) decide(ctx context.Context, now time.Time) {
 
 // enlist makes the members.
 func (b *batch) enlist(now time.Time) {
-	for k := range b.requests {
-		m := member{visit: b.limiter.visit(now, &b.requests[k]), first: k}
+	b.members = slices.Grow(b.members, len(b.requests))[:len(b.requests)]
+	for k := range b.members {
+		m := &b.members[k]
+		b.limiter.prepare(&m.visit, now, &b.requests[k])
 		m.resolve()
-		m.want = m.Cost
+		m.first, m.want = k, m.Cost
 		for before := k - 1; before >= 0; before-- {
 			o := &b.members[before]
 			if o.hash == m.hash && o.sameCounter(&m.Request) {
@@ -134,7 +136,6 @@ func (b *batch) enlist(now time.Time) {
 				break
 			}
 		}
-		b.members = append(b.members, m)
 		b.members[m.first].total = m.want
 	}
 }
