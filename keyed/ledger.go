@@ -179,8 +179,8 @@ func (g *ledger) unacknowledgedLocked(e *entry) int64 {
 }
 
 // rollLocked is called when the current cell of the entry, from, gives way to another. own are its
-// units of this process. It returns what others charged in the new cell, and what all did in the one
-// before that.
+// units of this process. It returns what others charged in the new cell, and what all did in the
+// one before that.
 func (g *ledger) rollLocked(from, own, to int64) (others, previous int64) {
 	g.accountLocked(from).own = own
 	g.accountLocked(to)

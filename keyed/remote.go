@@ -201,8 +201,8 @@ func (r *remote) close(ctx context.Context) error {
 	return err
 }
 
-// call calls a method of an Origin or an Exchange, with a context that ends after some time. A panic
-// in it is an error.
+// call calls a method of an Origin or an Exchange, with a context that ends after some time. A
+// panic in it is an error.
 func call(ctx context.Context, timeout time.Duration, method func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

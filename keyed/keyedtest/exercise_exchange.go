@@ -77,7 +77,8 @@ func (e *exchangeExercise) want(got, want map[place]int64) {
 	e.t.Fatalf("%d rows, want %d", len(got), len(want))
 }
 
-// wantAfter wants a pull of all that comes after cursor to collect rows, and returns the next cursor.
+// wantAfter wants a pull of all that comes after cursor to collect rows, and returns the next
+// cursor.
 func (e *exchangeExercise) wantAfter(cursor string, want map[place]int64) (next string) {
 	e.t.Helper()
 	got := map[place]int64{}
@@ -163,8 +164,9 @@ var exchangeTests = []test[exchangeExercise]{
 		}
 		e.wantAfter("", rowsOf(all...))
 	}},
-	// Rows are pushed in a random order, old ones after new ones and many of them twice, while a reader
-	// pulls now and then: at the end it has seen the largest counts, as one has that pulls all at once.
+	// Rows are pushed in a random order, old ones after new ones and many of them twice, while a
+	// reader pulls now and then: at the end it has seen the largest counts, as one has that pulls
+	// all at once.
 	{"in any order and repeated the same", func(e *exchangeExercise) {
 		random := rand.New(rand.NewPCG(18, 4))
 		want := map[place]int64{}
