@@ -1,85 +1,89 @@
 package keyed
 
-import (
-	"time"
-
-	"dappco.re/go/core/go-ratelimit/limit"
-)
-
-// purpose is what a request does with its units if they fit.
-type purpose uint8
-
-const (
-	charging purpose = iota
-	holding
-	joining   // nothing: it pins the counter, for a batch
-	resetting // nothing: it makes a counter where one may have been evicted
-)
+import "dappco.re/go/core/go-ratelimit/limit"
 
 // evictions bounds how often a request makes room that others take.
 const evictions = 100
 
-// add decides on a request for a key without an entry, and makes the entry that it needs. If there
-// is an entry by now, add returns that, undecided. With an Origin the entry is not decided on yet.
-func (l *Limiter) add(s *shard, hash uint64, now time.Time, r *Request, p purpose) (e *entry, d limit.Decision, o outcome) {
+// add returns the entry of a visit's counter, which it makes if there is none by now. It is still
+// to be served. If the visit needs no entry, or gets none, add returns the decision.
+func (l *Limiter) add(v *visit, p purpose) (*entry, limit.Decision) {
 	for range evictions {
-		e, d, o = l.tryAdd(s, hash, now, r, p)
-		if o != full {
-			return e, d, o
+		e, d, full := l.tryAdd(v, p)
+		if !full {
+			return e, d
 		}
-		if !l.evictElsewhere(s, now) {
+		if !l.evictElsewhere(v) {
 			break
 		}
 	}
 	// Only the end of a hold helps.
-	d = limit.Decision{Never: r.Cost > r.Limit}
-	if !d.Never && p != resetting {
-		l.refusedOne()
-	}
-	return nil, d, decided
+	return nil, l.counted(limit.Decision{Never: v.Cost > v.Limit}, p)
 }
 
-func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p purpose) (*entry, limit.Decision, outcome) {
+// tryAdd is add, but for that it evicts in the visit's shard alone. full tells that there is no
+// room there.
+func (l *Limiter) tryAdd(v *visit, p purpose) (e *entry, d limit.Decision, full bool) {
+	s := v.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.table.Load().find(hash, r); e != nil {
-		return e, limit.Decision{}, locked
+	if e := s.table.Load().find(v.hash, &v.Request); e != nil {
+		return e, d, false
 	}
-	d, unknown := s.unknownLocked(now, r)
-	if p == resetting && !unknown {
-		return nil, limit.Decision{OK: true}, decided
-	}
-	if unknown && l.refuse && p != resetting {
+	d, unknown := l.firstLocked(v, v.Cost)
+	switch {
+	case p == resetting:
+		if !unknown {
+			return nil, limit.Decision{OK: true}, false
+		}
+	case unknown && l.refuse:
 		if p == holding {
 			d = withoutEntry(d)
 		}
-		return nil, l.counted(d), decided
+		return nil, l.counted(d, p), false
+	case l.remote != nil:
+	case p == peeking:
+		if d.OK {
+			d, _ = l.firstLocked(v, 0)
+		}
+		return nil, d, false
+	case !d.OK || v.Cost == 0 && p == charging:
+		return nil, d, false
 	}
-	i := s.instantLocked(now, r.Window)
-	d = i.decideFirst(now, r, p)
-	if l.remote == nil && (!d.OK || r.Cost == 0 && p == charging) {
-		return nil, d, decided
-	}
-	if l.count.Add(1) > l.maxKeys && !l.evictLocked(s, now, i.nanos) {
+	i := v.startLocked()
+	if p != peeking && l.count.Add(1) > l.maxKeys && !l.evictLocked(s, v.now, i.nanos) {
 		l.count.Add(-1)
-		return nil, d, full
+		return nil, d, true
 	}
-	e, known := l.entryLocked(r, &i)
-	if l.remote != nil && !known {
-		e.ledger.unread.Store(unknown)
+	e = l.entryLocked(v, &i, unknown, p)
+	if p != peeking {
+		s.addLocked(e)
 	}
-	e.beginLocked(r.Cost, p)
-	s.addLocked(hash, e, l.hashOf)
-	if l.remote != nil {
-		l.remote.attach(e)
-	}
-	return e, d, decided
+	return e, d, false
 }
 
-// counted counts the decision on a request for a key that may have been evicted.
-func (l *Limiter) counted(d limit.Decision) limit.Decision {
-	if !d.OK && !d.Never {
-		l.refusedOne()
+// firstLocked decides on cost units of a counter without an entry. unknown tells that it may have
+// been evicted.
+func (l *Limiter) firstLocked(v *visit, cost int) (d limit.Decision, unknown bool) {
+	if d, unknown = v.unknownLocked(cost); unknown && l.refuse {
+		return d, true
+	}
+	c, at := counts{}.at(v.startLocked().sequence, &v.instant)
+	return c.decide(v.Limit, cost, at), unknown
+}
+
+// startLocked returns the instant at which a key counts that is not resident.
+func (v *visit) startLocked() instant {
+	if v.now.Before(v.shard.floor) {
+		return instantOf(v.shard.floor, v.Window)
+	}
+	return v.instant
+}
+
+// counted counts the decision on a visit for which there was no room, or no certainty.
+func (l *Limiter) counted(d limit.Decision, p purpose) limit.Decision {
+	if !d.OK && !d.Never && p != peeking && p != resetting {
+		l.lacked(&l.room.refused)
 	}
 	return d
 }
@@ -93,59 +97,40 @@ func withoutEntry(d limit.Decision) limit.Decision {
 	return d
 }
 
-// entryLocked returns a dead entry for the key of a request, which has none in the table.
-func (l *Limiter) entryLocked(r *Request, i *instant) (e *entry, known bool) {
+// entryLocked returns an entry for the key of a visit, which has none in the table. It is dead if
+// it is only to be looked at.
+func (l *Limiter) entryLocked(v *visit, i *instant, unknown bool, p purpose) *entry {
+	var e *entry
 	if l.remote != nil {
-		if e := l.remote.orphan(r.Namespace, r.Key, r.Window); e != nil {
-			return e, true
+		e = l.remote.orphan(v, p)
+	}
+	if e == nil {
+		e = l.newEntry(v, i)
+		if l.remote != nil {
+			e.ledger = l.remote.open(e)
+			e.ledger.unread.Store(unknown)
 		}
 	}
-	e = l.newEntry(r, i)
-	if l.remote != nil {
-		e.ledger = l.remote.open(e)
-	}
-	return e, false
-}
-
-// beginLocked brings a dead entry to life, with the units of its first request. With a ledger that
-// is decided afterwards. The lock is that of the shard.
-func (e *entry) beginLocked(cost int, p purpose) {
 	e.lock()
 	defer e.unlock()
-	e.dead = false
-	c := e.countsLocked()
-	switch {
-	case p == joining:
-		e.pins++
-	case e.ledger != nil:
-	case p == holding:
-		c.held += int64(cost)
-		e.pins++
-	default:
-		c.current += int64(cost)
+	e.dead = p == peeking
+	if l.remote != nil {
+		l.remote.importLocked(e)
+		l.remote.markGrown(e)
 	}
-	e.setLocked(c)
+	return e
 }
 
-// instantLocked returns the instant at which a key counts that is not resident.
-func (s *shard) instantLocked(now time.Time, window time.Duration) instant {
-	if now.Before(s.floor) {
-		now = s.floor
-	}
-	return instantOf(now, window)
-}
-
-// evictElsewhere makes room in any shard but home, or returns false.
-func (l *Limiter) evictElsewhere(home *shard, now time.Time) bool {
-	nanos := instantOf(now, minWindow).nanos
+// evictElsewhere makes room in any shard but that of a visit, or returns false.
+func (l *Limiter) evictElsewhere(v *visit) bool {
 	start := l.cursor.Add(1)
 	for n := range uint32(len(l.shards)) {
 		s := &l.shards[(start+n)&l.mask]
-		if s == home {
+		if s == v.shard {
 			continue
 		}
 		s.mu.Lock()
-		ok := l.evictLocked(s, now, nanos)
+		ok := l.evictLocked(s, v.now, v.nanos)
 		s.mu.Unlock()
 		if ok {
 			return true

@@ -36,109 +36,129 @@ func (l *Limiter) take(ctx context.Context, now time.Time, r *Request) (d limit.
 		return d, l.check("take", r)
 	}
 	r.resolve()
-	hash := l.hash(r.Namespace, r.Key, r.Window)
+	hash := l.hash(r)
 	s := l.shard(hash)
-	e := s.table.Load().find(hash, r)
 	i := instantOf(now, r.Window)
-	if e == nil || l.remote != nil || l.isDue(s, i.nanos) {
-		d, _ = l.admit(ctx, now, r, charging)
-		return d, nil
+	if e := s.table.Load().find(hash, r); e != nil && l.remote == nil && !l.isDue(s, i.nanos) {
+		s.touch(e)
+		if e.take(&i, r, &d) {
+			return d, nil
+		}
 	}
-	s.touch(e)
-	if !e.take(&i, r, &d) {
-		d, _ = l.admit(ctx, now, r, charging)
-	}
+	d, _ = l.admit(ctx, now, r, charging)
 	return d, nil
 }
 
-// check returns the error of a request that cannot be decided.
+// check returns the error of a request that cannot be decided, and resolves any other.
 func (l *Limiter) check(operation string, r *Request) error {
 	if l.closed.Load() {
 		return fmt.Errorf("%s: %w", operation, ErrClosed)
 	}
-	if r.valid() {
-		return nil
+	if err := r.validate(operation); err != nil {
+		return err
 	}
-	return r.validate(operation)
+	r.resolve()
+	return nil
 }
 
-// admit decides on a request. It returns the entry as well if it has one.
+// visit is a request at an instant, and where its counter belongs.
+type visit struct {
+	Request // resolved
+	instant
+	now   time.Time
+	shard *shard
+	hash  uint64
+}
+
+// prepare makes a visit of a request, in its place: a visit is large.
+func (l *Limiter) prepare(v *visit, now time.Time, r *Request) {
+	v.Request, v.now = *r, now
+	v.instant = instantOf(now, r.Window)
+	v.hash = l.hash(r)
+	v.shard = l.shard(v.hash)
+}
+
+// admit does what a request is for. It returns the entry as well if it has one.
 func (l *Limiter) admit(ctx context.Context, now time.Time, r *Request, p purpose) (limit.Decision, *entry) {
-	i := instantOf(now, r.Window)
-	hash := l.hash(r.Namespace, r.Key, r.Window)
-	s := l.shard(hash)
-	l.tidy(s, now, i.nanos)
+	var v visit
+	l.prepare(&v, now, r)
+	if p == charging || p == holding {
+		l.tidy(v.shard, now, v.nanos)
+	}
+	return l.receive(ctx, &v, p)
+}
+
+// receive does what a visit is for, with the entry of its counter, which it makes if it has to.
+func (l *Limiter) receive(ctx context.Context, v *visit, p purpose) (limit.Decision, *entry) {
 	for {
-		e := s.table.Load().find(hash, r)
+		e := v.shard.table.Load().find(v.hash, &v.Request)
 		if e == nil {
-			made, d, o := l.add(s, hash, now, r, p)
-			if made == nil || o == decided && l.remote == nil {
-				return d, made
+			var d limit.Decision
+			if e, d = l.add(v, p); e == nil {
+				return d, nil
 			}
-			e = made
 		}
-		s.touch(e)
-		d, o := l.decide(ctx, s, e, &i, now, r, p)
-		if o == decided {
+		if p == charging || p == holding {
+			v.shard.touch(e)
+		}
+		if d, ok := l.serve(ctx, v, e, p); ok {
 			return d, e
 		}
-		s.settle()
+		v.shard.settle()
 	}
 }
 
-// decide decides on a request by its entry.
-func (l *Limiter) decide(ctx context.Context, s *shard, e *entry, i *instant, now time.Time, r *Request, p purpose) (d limit.Decision, o outcome) {
-	if l.remote != nil {
-		return l.decideShared(ctx, s, e, i, now, r, p)
-	}
-	return e.admit(i, r, p)
-}
-
-func (e *entry) admit(i *instant, r *Request, p purpose) (d limit.Decision, o outcome) {
-	switch {
-	case p == holding:
-		return e.holdSlowly(i, r)
-	case e.take(i, r, &d):
-		return d, decided
-	}
-	return e.takeSlowly(i, r)
-}
-
-// decideShared is decide with an Origin or an Exchange. It asks the Origin before it admits, if
+// serve does with an entry what a visit is for. With an Origin it asks that before it admits, if
 // its counts are due, or too old for what it charges. A refusal asks nothing.
-func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *instant, now time.Time, r *Request, p purpose) (d limit.Decision, o outcome) {
-	if e.ledger.doubts(i.nanos) {
-		d = e.peek(i, r.Limit, r.Cost)
-		if d.OK && e.ledger.asks(i.nanos, r.Cost, d.Remaining) {
-			l.remote.ask(ctx, i.nanos, e)
+func (l *Limiter) serve(ctx context.Context, v *visit, e *entry, p purpose) (limit.Decision, bool) {
+	if l.remote == nil || p == joining {
+		return e.serve(&v.instant, &v.Request, p)
+	}
+	if g := e.ledger; g.doubts(v.nanos) {
+		if d := e.peek(&v.instant, v.Limit, v.Cost); d.OK && g.asks(v.nanos, v.Cost, d.Remaining) {
+			l.remote.ask(ctx, v.nanos, e)
 		}
 	}
-	if d, unknown := s.unread(e, now, r); unknown && (!d.OK || p == charging) {
-		return l.counted(d), decided
+	if d, unknown := v.unread(e); unknown && (!d.OK || p != holding) {
+		return l.counted(d, p), true
 	}
-	d, o = e.admit(i, r, p)
+	d, ok := e.serve(&v.instant, &v.Request, p)
 	switch {
-	case o != decided:
-	case d.OK && r.Cost > 0 && p == charging:
-		l.remote.charged(e, r.Limit, r.Cost, i.nanos)
+	case !ok || p == peeking:
+	case d.OK && v.Cost > 0 && p == charging:
+		l.remote.charged(e, v.Limit, v.Cost, v.nanos)
 	case !d.OK && !d.Never:
-		l.remote.denied(e, i.nanos)
+		l.remote.denied(e, v.nanos)
 	}
-	return d, o
+	return d, ok
 }
 
 // unread returns the decision on a request for a key that may have been evicted, while the Origin
 // has not told what it was charged.
-func (s *shard) unread(e *entry, now time.Time, r *Request) (d limit.Decision, unknown bool) {
+func (v *visit) unread(e *entry) (d limit.Decision, unknown bool) {
 	if !e.ledger.unread.Load() {
 		return d, false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d, unknown = s.unknownLocked(now, r); !unknown {
+	v.shard.mu.Lock()
+	defer v.shard.mu.Unlock()
+	if d, unknown = v.unknownLocked(v.Cost); !unknown {
 		e.ledger.unread.Store(false)
 	}
 	return d, unknown
+}
+
+// unknownLocked returns the decision on cost units of a key that may have been evicted: it counts
+// as used up until then. ok is false if the key cannot have been evicted.
+func (v *visit) unknownLocked(cost int) (d limit.Decision, ok bool) {
+	wait := v.shard.blocked.Sub(v.now)
+	if wait <= 0 {
+		return d, false
+	}
+	d = limit.Decision{OK: cost == 0, Never: cost > v.Limit, ResetAfter: wait}
+	if !d.OK && !d.Never {
+		d.RetryAfter = wait
+	}
+	return d, true
 }
 
 // touch records that an entry is used.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/breaker"
@@ -21,7 +20,6 @@ type flight struct {
 	cells   []Cell // two of each entry: the current and the previous one
 	// included is how much of each count may be of this process, once the read has returned.
 	included []int64
-	once     sync.Once
 	done     chan struct{} // closed when it has ended
 	err      error         // valid once done is closed
 }
@@ -29,39 +27,36 @@ type flight struct {
 // question is one caller's wish to know the counts of an entry.
 type question struct {
 	entry *entry
-	after uint64 // the number of the first read that answers it, if not any fresh one does
-	asked bool   // after is set
+	after uint64 // the number of the first read that answers it; 0: any fresh one does
 }
 
 // ask reads the counts of the entries that are due at an instant, in Unix nanoseconds, and merges
-// them. It returns false if that took longer than readTimeout, failed or is not to be tried yet.
-func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool) {
-	if r.origin == nil {
-		return true
-	}
+// them, unless that takes longer than readTimeout, fails or is not to be tried yet.
+func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) {
+	begin := time.Now()
 	questions := make([]question, len(entries))
 	for i, e := range entries {
-		questions[i].entry = e
+		e.lock()
+		e.advanceLocked(at)
+		questions[i] = question{e, e.ledger.answerLocked(at)}
+		e.unlock()
 	}
-	ok = true
-	begin := time.Now()
 	var timeout <-chan time.Time // of the second read that a caller waits for: the first ends in time
 	for {
-		flights, open, answerable := r.pending(at, questions)
-		questions, ok = open, ok && answerable
-		if len(flights) == 0 {
-			return ok
+		var flights []*flight
+		if flights, questions = r.pending(at, questions); len(flights) == 0 {
+			return
 		}
 		for _, f := range flights {
 			select {
 			case <-f.done:
 				if f.err != nil {
-					return false
+					return
 				}
 			case <-timeout:
-				return false
+				return
 			case <-ctx.Done():
-				return false
+				return
 			}
 		}
 		if timeout == nil {
@@ -72,50 +67,43 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 	}
 }
 
+// answerLocked returns the number of the first read that answers what is asked at an instant, or 0
+// if any fresh one does. A read that began before may have missed what others charged since then.
+func (g *ledger) answerLocked(at int64) uint64 {
+	switch {
+	case g.strict(at), !g.stale(at) && !g.young(at) && g.flight == nil:
+		return g.begun + 1
+	case !g.stale(at) && !g.young(at):
+		return g.begun
+	}
+	return 0
+}
+
 // pending returns the reads that questions have to wait for. It begins one for all that are due and
-// have none. Of the questions it returns those that are open; ok is false if one is not to be asked
-// now.
-func (r *remote) pending(at int64, questions []question) (flights []*flight, open []question, ok bool) {
-	ok = true
+// have none. Of the questions it returns those that are open and may be asked now.
+func (r *remote) pending(at int64, questions []question) (flights []*flight, open []question) {
 	var begun *flight
 	for _, q := range questions {
 		e, g := q.entry, q.entry.ledger
 		e.lock()
-		e.advanceLocked(at)
-		switch {
-		case q.asked:
-		case g.strict(at), !g.stale(at) && !g.young(at) && g.flight == nil:
-			q.after = g.begun + 1
-		case !g.stale(at) && !g.young(at):
-			q.after = g.begun
-		}
-		q.asked = true
-		switch {
-		case q.after > 0 && g.answered >= q.after, q.after == 0 && !g.stale(at):
-			e.unlock()
-			continue
-		case g.flight != nil:
-		default:
-			if begun == nil && !g.waitsLocked(at) {
+		answered := q.after > 0 && g.answered >= q.after || q.after == 0 && !g.stale(at)
+		if !answered && g.flight == nil && !g.waitsLocked(at) {
+			if begun == nil {
 				begun = r.takeOff(at)
 			}
-			if begun == nil || g.waitsLocked(at) {
-				ok = false
-				e.unlock()
-				continue
+			if begun != nil {
+				begun.addLocked(e)
 			}
-			begun.addLocked(e)
 		}
-		if f := g.flight; len(flights) == 0 || flights[len(flights)-1] != f {
-			flights = append(flights, f)
+		if f := g.flight; !answered && f != nil {
+			flights, open = append(flights, f), append(open, q)
 		}
-		open = append(open, q)
 		e.unlock()
 	}
 	if begun != nil {
 		r.begin(begun)
 	}
-	return flights, open, ok
+	return flights, open
 }
 
 // takeOff returns a new flight, or nil if there is to be none.
@@ -166,44 +154,62 @@ func (f *flight) addLocked(e *entry) {
 	f.cells = append(f.cells, g.counter.cell(sequence), g.counter.cell(sequence-1))
 }
 
-var errReadTimeout = errors.New("no answer after " + readTimeout.String())
+var (
+	errReadTimeout = errors.New("no answer after " + readTimeout.String())
+	errNoAnswer    = errors.New("the read ended its goroutine")
+)
 
-// begin has the Origin read, in a goroutine that outlives the callers. A read that ignores the end
-// of its context is abandoned.
+// answer is how a read ended.
+type answer struct {
+	counts []int64
+	err    error
+	took   time.Duration // in request time
+}
+
+// begin has the Origin read, in goroutines that outlive the callers. A read that ignores the end of
+// its context is abandoned.
 func (r *remote) begin(f *flight) {
 	r.mu.Lock()
 	r.flights[f] = struct{}{}
 	r.mu.Unlock()
-	timer := time.AfterFunc(readTimeout, func() {
-		r.abandoned.Add(1)
-		if !r.finish(f, nil, errReadTimeout, readTimeout) {
-			r.abandoned.Add(-1)
-		}
-	})
-	begin := time.Now()
+	answers := make(chan answer, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(r.life, readTimeout)
-		defer cancel()
+		a := answer{err: errNoAnswer}
+		defer func() { answers <- a }()
+		a = r.read(f)
+	}()
+	go func() {
+		timer := time.NewTimer(readTimeout)
 		defer timer.Stop()
-		counts, err := []int64(nil), errors.New("the read ended its goroutine")
-		took := time.Duration(0)
-		defer func() {
-			if !r.finish(f, counts, err, took) {
-				r.abandoned.Add(-1)
-			}
-		}()
-		counts, err = guarded(func() ([]int64, error) { return r.origin.Read(ctx, f.cells) })
-		if err == nil {
-			err = checkCounts(counts, len(f.cells))
-		}
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-			took = readTimeout
-		}
-		if err == nil {
-			took = time.Since(begin)
-			r.settle(ctx, f, took)
+		select {
+		case a := <-answers:
+			r.finish(f, a)
+		case <-timer.C:
+			r.abandoned.Add(1)
+			defer r.abandoned.Add(-1)
+			r.finish(f, answer{err: errReadTimeout, took: readTimeout})
+			<-answers
 		}
 	}()
+}
+
+func (r *remote) read(f *flight) (a answer) {
+	begin := time.Now()
+	a.err = call(r.life, readTimeout, func(ctx context.Context) (err error) {
+		a.counts, err = r.origin.Read(ctx, f.cells)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+			a.took = readTimeout
+		}
+		return err
+	})
+	if a.err == nil {
+		a.err = checkCounts(a.counts, len(f.cells))
+	}
+	if a.err == nil {
+		a.took = time.Since(begin)
+		r.settle(f, a.took)
+	}
+	return a
 }
 
 // checkCounts returns an error if an Origin cannot have meant its answer for n cells.
@@ -219,37 +225,30 @@ func checkCounts(counts []int64, n int) error {
 	return nil
 }
 
-// finish ends a flight, and reports whether it had not ended before. took is how long the read took
-// in request time.
-func (r *remote) finish(f *flight, counts []int64, err error, took time.Duration) (first bool) {
-	f.once.Do(func() {
-		first = true
-		f.err = err
-		r.land(f, err, took)
-		for i, e := range f.entries {
-			e.lock()
-			if err != nil {
-				e.ledger.failLocked(f.at + int64(took+retryAfter))
-			} else {
-				r.answerLocked(f, i, counts[2*i:2*i+2])
-				e.ledger.repliedLocked(f.at, took)
-			}
-			e.unlock()
+// finish ends a flight.
+func (r *remote) finish(f *flight, a answer) {
+	f.err = a.err
+	r.land(f, a.err, a.took)
+	for i, e := range f.entries {
+		e.lock()
+		g := e.ledger
+		if g.flight, g.failed = nil, a.err != nil; g.failed {
+			g.retryAt = f.at + int64(a.took+retryAfter)
+		} else {
+			r.mergeLocked(f, i, a.counts[2*i:2*i+2])
+			g.repliedLocked(f.at, a.took)
 		}
-		r.mu.Lock()
-		delete(r.flights, f)
-		r.mu.Unlock()
-		close(f.done)
-		if err != nil && r.life.Err() == nil {
-			r.errors.send("read origin", err)
-		}
-	})
-	return first
+		e.unlock()
+	}
+	r.mu.Lock()
+	delete(r.flights, f)
+	r.mu.Unlock()
+	close(f.done)
+	r.failed("read origin", a.err)
 }
 
-// endFlights ends all reads, or waits for the end of ctx.
+// endFlights waits until all reads have ended, or for the end of ctx.
 func (r *remote) endFlights(ctx context.Context) {
-	r.end()
 	r.mu.Lock()
 	flights := slices.Collect(maps.Keys(r.flights))
 	r.mu.Unlock()
@@ -262,13 +261,9 @@ func (r *remote) endFlights(ctx context.Context) {
 	}
 }
 
-func (g *ledger) failLocked(retryAt int64) {
-	g.flight, g.failed, g.retryAt = nil, true, retryAt
-}
-
 // settle waits a little for a replay that the counts may contain or not. took is how long the read
 // took.
-func (r *remote) settle(ctx context.Context, f *flight, took time.Duration) {
+func (r *remote) settle(f *flight, took time.Duration) {
 	f.included = make([]int64, len(f.cells))
 	doubt := false
 	for i, e := range f.entries {
@@ -293,16 +288,16 @@ func (r *remote) settle(ctx context.Context, f *flight, took time.Duration) {
 	select {
 	case <-attempted:
 	case <-timer.C:
-	case <-ctx.Done():
+	case <-r.life.Done():
 	}
 }
 
-// answerLocked merges what a flight has read of the entry at an index: the counts of the current
+// mergeLocked merges what a flight has read of the entry at an index: the counts of the current
 // cell of when it began, and of the one before that.
-func (r *remote) answerLocked(f *flight, index int, counts []int64) {
+func (r *remote) mergeLocked(f *flight, index int, counts []int64) {
 	e, cell := f.entries[index], f.cells[2*index]
 	g := e.ledger
-	g.flight, g.failed, g.answered = nil, false, g.begun // one flight at a time: the latest
+	g.answered = g.begun // one flight at a time: the latest
 	for i, count := range counts {
 		if sequence := cell.Sequence - int64(i); sequence >= e.sequenceLocked()-1 {
 			g.accountLocked(sequence).readLocked(count, f.included[2*index+i])

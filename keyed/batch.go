@@ -40,14 +40,14 @@ func (l *Limiter) decideAll(ctx context.Context, operation string, now time.Time
 	if l.closed.Load() {
 		return nil, fmt.Errorf("%s: %w", operation, ErrClosed)
 	}
-	for k := range requests {
-		if err := l.check(operation, &requests[k]); err != nil {
+	for _, r := range requests { // a copy, which check resolves
+		if err := l.check(operation, &r); err != nil {
 			return nil, err
 		}
 	}
 	b := batches.Get().(*batch)
-	b.limiter, b.now, b.requests, b.purpose = l, now, requests, p
-	b.decide(ctx)
+	b.limiter, b.requests, b.purpose = l, requests, p
+	b.decide(ctx, now)
 	return b, nil
 }
 
@@ -63,58 +63,55 @@ func (b *batch) recycle() {
 		return
 	}
 	clear(b.members)
-	*b = batch{members: b.members[:0]}
+	clear(b.pinned)
+	*b = batch{members: b.members[:0], pinned: b.pinned[:0]}
 	batches.Put(b)
 }
 
 // batch is several requests of which all are admitted or none.
 type batch struct {
 	limiter   *Limiter
-	now       time.Time
 	requests  []Request
 	purpose   purpose // charging or holding
 	members   []member
+	pinned    []*member // the first of each counter that has an entry
 	decisions []limit.Decision
 }
 
-// member is a request of a batch, and the entry of its counter.
+// member is a visit of a batch, and the entry of its counter.
 type member struct {
-	request Request // resolved
-	instant instant
-	shard   *shard
-	hash    uint64
-	entry   *entry // nil until joined, and for counters that are only looked at
-	first   int    // the index of the first member with the same counter
-	want    int    // the cost of this and of all members before it with the same counter
-	never   bool   // want would be above what an int holds
-	total   int    // of the first member: the cost of all with the same counter
-	order   int    // the index of the member that is locked in this place, or -1 for none
+	visit
+	entry *entry // nil until joined, and for counters that are only looked at
+	first int    // the index of the first member with the same counter
+	want  int    // the cost of this and of all members before it with the same counter
+	never bool   // want would be above what an int holds
+	total int    // of the first member: the cost of all with the same counter
 }
 
 // decide decides on the batch: first without a lock or a trace, and if all fits, under the locks
 // of all entries.
-func (b *batch) decide(ctx context.Context) {
+func (b *batch) decide(ctx context.Context, now time.Time) {
 	b.decisions = make([]limit.Decision, len(b.requests))
 	if len(b.requests) == 0 {
 		return
 	}
-	b.enlist()
+	b.enlist(now)
 	for k := range b.members {
 		m := &b.members[k]
-		b.limiter.tidy(m.shard, b.now, m.instant.nanos)
+		b.limiter.tidy(m.shard, now, m.nanos)
 		if !m.never {
-			b.decisions[k] = b.limiter.glance(m, m.want, b.now)
-		} else {
-			b.decisions[k] = b.limiter.glance(m, 0, b.now)
-			b.decisions[k].OK, b.decisions[k].RetryAfter, b.decisions[k].Never = false, 0, true
+			b.decisions[k] = b.limiter.glance(&m.visit, m.want)
+			continue
 		}
+		d := b.limiter.glance(&m.visit, 0)
+		b.decisions[k] = limit.Decision{Never: true, Remaining: d.Remaining, ResetAfter: d.ResetAfter}
 	}
-	if !b.passes() || !b.join() {
+	if !b.passes() || !b.join(ctx) {
 		b.refuse()
 		return
 	}
 	if !b.ask(ctx) {
-		b.leave(len(b.members))
+		b.leave()
 		b.refuse()
 		return
 	}
@@ -124,25 +121,21 @@ func (b *batch) decide(ctx context.Context) {
 }
 
 // enlist makes the members.
-func (b *batch) enlist() {
-	for k := range b.requests {
-		r := &b.requests[k]
-		hash := b.limiter.hash(r.Namespace, r.Key, r.Window)
-		m := member{
-			request: *r, instant: instantOf(b.now, r.Window), shard: b.limiter.shard(hash), hash: hash,
-			first: k, order: k,
-		}
-		m.request.resolve()
-		m.want = m.request.Cost
+func (b *batch) enlist(now time.Time) {
+	b.members = slices.Grow(b.members, len(b.requests))[:len(b.requests)]
+	for k := range b.members {
+		m := &b.members[k]
+		b.limiter.prepare(&m.visit, now, &b.requests[k])
+		m.resolve()
+		m.first, m.want = k, m.Cost
 		for before := k - 1; before >= 0; before-- {
 			o := &b.members[before]
-			if o.hash == hash && o.request.sameCounter(r) {
+			if o.hash == m.hash && o.sameCounter(&m.Request) {
 				m.first, m.never = o.first, o.never || o.want > math.MaxInt-m.want
 				m.want += min(o.want, math.MaxInt-m.want)
 				break
 			}
 		}
-		b.members = append(b.members, m)
 		b.members[m.first].total = m.want
 	}
 }
@@ -160,30 +153,28 @@ func (b *batch) passes() bool {
 	return true
 }
 
-// glance decides on cost units of the counter of a member as things are, and changes nothing.
-func (l *Limiter) glance(m *member, cost int, now time.Time) limit.Decision {
-	if e := m.shard.table.Load().find(m.hash, &m.request); e != nil {
-		m.shard.touch(e)
-		return e.peek(&m.instant, m.request.Limit, cost)
+// glance decides on cost units of a visit's counter as things are, and changes nothing.
+func (l *Limiter) glance(v *visit, cost int) limit.Decision {
+	s := v.shard
+	e := s.table.Load().find(v.hash, &v.Request)
+	if e == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e = s.table.Load().find(v.hash, &v.Request); e == nil {
+			d, unknown := l.firstLocked(v, cost)
+			if unknown && l.refuse {
+				return l.counted(d, charging)
+			}
+			return d
+		}
 	}
-	r := m.request
-	r.Cost = cost
-	s := m.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.table.Load().find(m.hash, &m.request); e != nil {
-		return e.peek(&m.instant, r.Limit, cost)
-	}
-	if d, unknown := s.unknownLocked(now, &r); unknown && l.refuse {
-		return l.counted(d)
-	}
-	i := s.instantLocked(now, r.Window)
-	return i.decideFirst(now, &r, joining)
+	s.touch(e)
+	return e.peek(&v.instant, v.Limit, cost)
 }
 
 // join pins the entries of all members, and makes those that there are not. It returns false, with
 // the decision in its place, if one is refused or there is no room for it.
-func (b *batch) join() bool {
+func (b *batch) join(ctx context.Context) bool {
 	for k := range b.members {
 		m := &b.members[k]
 		if m.first != k {
@@ -194,51 +185,26 @@ func (b *batch) join() bool {
 			continue // of a counter that is only looked at, the first look stands
 		}
 		var d limit.Decision
-		if m.entry, d = b.limiter.pin(m, b.now); m.entry == nil {
+		if d, m.entry = b.limiter.receive(ctx, &m.visit, joining); m.entry == nil {
 			if m.total == 0 && b.purpose == charging && d.OK {
 				b.decisions[k] = d
 				continue
 			}
 			b.decisions[k] = withoutEntry(d)
-			b.leave(k)
+			b.leave()
 			return false
 		}
+		b.pinned = append(b.pinned, m)
 	}
 	return true
 }
 
-// pin returns the entry of a member, which stays in the table until it is unpinned, or a refusal.
-func (l *Limiter) pin(m *member, now time.Time) (*entry, limit.Decision) {
-	for {
-		e := m.shard.table.Load().find(m.hash, &m.request)
-		if e == nil {
-			made, d, o := l.add(m.shard, m.hash, now, &m.request, joining)
-			if made == nil || o == decided {
-				return made, d
-			}
-			e = made
-		}
-		e.lock()
-		alive := !e.dead
-		if alive {
-			e.pins++
-		}
-		e.unlock()
-		if alive {
-			return e, limit.Decision{}
-		}
-		m.shard.settle()
-	}
-}
-
-// leave unpins the entries of the members before one.
-func (b *batch) leave(end int) {
-	for k := range b.members[:end] {
-		if m := &b.members[k]; m.first == k && m.entry != nil {
-			m.entry.lock()
-			m.entry.pins--
-			m.entry.unlock()
-		}
+// leave unpins the entries.
+func (b *batch) leave() {
+	for _, m := range b.pinned {
+		m.entry.lock()
+		m.entry.pins--
+		m.entry.unlock()
 	}
 }
 
@@ -249,13 +215,10 @@ func (b *batch) ask(ctx context.Context) bool {
 		return true
 	}
 	var due []*entry
-	nanos := b.members[0].instant.nanos
-	for k := range b.members {
-		m := &b.members[k]
-		if m.first != k || m.entry == nil || !m.entry.ledger.doubts(nanos) {
-			continue
-		}
-		if left := b.decisions[k].Remaining - (m.total - m.want); m.entry.ledger.asks(nanos, m.total, left) {
+	nanos := b.members[0].nanos
+	for _, m := range b.pinned {
+		left := b.decisions[m.first].Remaining - (m.total - m.want)
+		if g := m.entry.ledger; g.doubts(nanos) && g.asks(nanos, m.total, left) {
 			due = append(due, m.entry)
 		}
 	}
@@ -267,21 +230,19 @@ func (b *batch) ask(ctx context.Context) bool {
 		if m.entry == nil {
 			continue
 		}
-		if d, unknown := m.shard.unread(m.entry, b.now, &m.request); unknown {
-			b.decisions[k] = b.limiter.counted(d)
+		if d, unknown := m.unread(m.entry); unknown {
+			b.decisions[k] = b.limiter.counted(d, charging)
 		}
 	}
 	return b.passes()
 }
 
-// commit decides under the locks of all entries, in the order of their numbers, charges them or
-// holds if all fit, and unpins them.
+// commit decides under the locks of all entries, in one order, charges them or holds if all
+// fit, and unpins them.
 func (b *batch) commit() bool {
-	b.sort()
-	for k := range b.members {
-		if o := b.members[k].order; o >= 0 {
-			b.members[o].entry.lock()
-		}
+	slices.SortFunc(b.pinned, (*member).compare)
+	for _, m := range b.pinned {
+		m.entry.lock()
 	}
 	for k := range b.members {
 		m := &b.members[k]
@@ -289,27 +250,19 @@ func (b *batch) commit() bool {
 			continue
 		}
 		if m.entry.ledger != nil {
-			m.entry.rollLocked(m.instant.sequence)
+			m.entry.rollLocked(m.sequence)
 		}
-		b.decisions[k] = m.entry.decideLocked(&m.instant, m.request.Limit, m.want)
+		b.decisions[k] = m.entry.decideLocked(&m.instant, m.Limit, m.want)
 	}
 	passes := b.passes()
 	for k := range b.members {
-		m := &b.members[k]
-		switch {
-		case passes && b.purpose == holding:
-			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, m.request.Limit, 0).ResetAfter
-			m.entry.holdLocked(&m.instant, m.request.Cost)
-		case passes && m.request.Cost > 0:
-			m.entry.rollLocked(m.instant.sequence)
-			m.entry.chargeLocked(m.request.Cost)
+		if m := &b.members[k]; passes && m.entry != nil {
+			m.entry.admitLocked(&m.instant, &m.Request, b.purpose, &b.decisions[k])
 		}
 	}
-	for k := range b.members {
-		if m := &b.members[k]; m.first == k && m.entry != nil {
-			m.entry.pins--
-			m.entry.unlock()
-		}
+	for _, m := range b.pinned {
+		m.entry.pins--
+		m.entry.unlock()
 	}
 	if passes && b.purpose == charging {
 		b.charged()
@@ -317,22 +270,12 @@ func (b *batch) commit() bool {
 	return passes
 }
 
-// sort brings the first members of each counter into the order in which they are locked.
-func (b *batch) sort() {
-	var few [8]int
-	order := few[:0]
-	for k := range b.members {
-		if m := &b.members[k]; m.first == k && m.entry != nil {
-			order = append(order, k)
-		}
-		b.members[k].order = -1
+// compare orders counters, by hash and then by name.
+func (m *member) compare(o *member) int {
+	if m.hash != o.hash {
+		return cmp.Compare(m.hash, o.hash)
 	}
-	slices.SortFunc(order, func(x, y int) int {
-		return cmp.Compare(b.members[x].entry.id, b.members[y].entry.id)
-	})
-	for place, k := range order {
-		b.members[place].order = k
-	}
+	return compareCells(Cell{m.Namespace, m.Key, m.Window, 0}, Cell{o.Namespace, o.Key, o.Window, 0})
 }
 
 // charged tells the Origin's side of what was charged.
@@ -341,8 +284,8 @@ func (b *batch) charged() {
 		return
 	}
 	for k := range b.members {
-		if m := &b.members[k]; m.request.Cost > 0 {
-			b.limiter.remote.charged(m.entry, m.request.Limit, m.request.Cost, m.instant.nanos)
+		if m := &b.members[k]; m.Cost > 0 {
+			b.limiter.remote.charged(m.entry, m.Limit, m.Cost, m.nanos)
 		}
 	}
 }
@@ -353,11 +296,11 @@ func (b *batch) refuse() {
 		m := &b.members[k]
 		switch d := b.decisions[k]; {
 		case d.OK:
-			peek := b.limiter.glance(m, 0, b.now)
+			peek := b.limiter.glance(&m.visit, 0)
 			b.decisions[k].Remaining, b.decisions[k].ResetAfter = peek.Remaining, peek.ResetAfter
 		case b.limiter.remote != nil && !d.Never:
-			if e := b.limiter.find(m.request.Namespace, m.request.Key, m.request.Window); e != nil {
-				b.limiter.remote.denied(e, m.instant.nanos)
+			if e := b.limiter.find(&m.Request); e != nil {
+				b.limiter.remote.denied(e, m.nanos)
 			}
 		}
 	}

@@ -137,6 +137,7 @@ func TestBoldAfterCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		origin.Set(keyedtest.Faults{Delay: 50 * time.Millisecond})
 		h.Commit(50)
 		takeNow(t, l, r) // before the reply to the commit
 		wantCalls(t, origin, "Read", 2)

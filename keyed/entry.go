@@ -36,7 +36,7 @@ type entry struct {
 	pins     int32         // open holds and batches: above 0 it stays in the table. Guarded by mu.
 
 	mu     sync.Mutex
-	id     uint64 // fixed: the order in which batches lock
+	hash   uint64 // fixed
 	dead   bool   // not in the table, or not any more; busy stays set. Guarded by mu.
 	length uint8  // of key, or longKey; fixed
 	key    [46]byte
@@ -53,28 +53,19 @@ type kind struct {
 	key       string // empty if shared
 }
 
-// imports is the part of a ledger that belongs to the entry.
-type imports struct {
-	others int64       // units of the current cell that are not of this process; under entry.mu
-	before int64       // units of the previous cell that are of this process; under entry.mu
-	unread atomic.Bool // made in a shard that lost a live cell, and the origin was not read since
-}
-
 const (
 	busy  = 1
 	units = math.MaxInt64 // the bits of a total
 )
 
-// newEntry returns a dead entry without units for the key of a request. Its cell is that of i.
-func (l *Limiter) newEntry(r *Request, i *instant) *entry {
-	e := &entry{id: l.ids.Add(1), dead: true}
-	if e.length = uint8(len(r.Key)); len(r.Key) <= len(e.key) {
-		e.kind = l.kinds.get(r)
-		copy(e.key[:], r.Key)
+// newEntry returns a dead entry without units for the key of a visit. Its cell is that of i.
+func (l *Limiter) newEntry(v *visit, i *instant) *entry {
+	e := &entry{kind: l.kinds.get(&v.Request), hash: v.hash, dead: true}
+	if e.length = uint8(len(v.Key)); len(v.Key) <= len(e.key) {
+		copy(e.key[:], v.Key)
 	} else {
-		shared := l.kinds.get(r)
 		e.length = longKey
-		e.kind = &kind{shared.namespace, shared.window, strings.Clone(r.Key)}
+		e.kind = &kind{e.kind.namespace, e.kind.window, strings.Clone(v.Key)}
 	}
 	e.word.Store(busy)
 	e.sequence.Store(i.sequence)
@@ -150,24 +141,12 @@ func (e *entry) rollLocked(sequence int64) {
 	}
 	c := e.countsLocked().later(sequence, from)
 	if g := e.ledger; g != nil {
-		own := e.ownLocked()
-		others, before := g.rollLocked(from, own, sequence)
-		if g.before = 0; sequence-1 == from {
-			g.before = own
-		}
-		g.others = others
-		c.current = others
-		c.previous = max(c.previous, addUnits(g.before, before))
+		current, previous := g.rollLocked(from, e.ownLocked(), sequence)
+		g.imported, c.current = current, current
+		c.previous = max(c.previous, previous)
 	}
 	e.setLocked(c)
 	e.sequence.Store(sequence)
-}
-
-// chargeLocked adds units to the current cell, of which it holds 2^63 − 1 at most.
-func (e *entry) chargeLocked(cost int) {
-	c := e.countsLocked()
-	c.current = addUnits(c.current, int64(cost))
-	e.setLocked(c)
 }
 
 // The rest of this file is what the ledger of an entry needs.
@@ -182,15 +161,13 @@ func (e *entry) advanceLocked(at int64) {
 func (e *entry) sequenceLocked() int64 { return e.sequence.Load() }
 
 // ownLocked returns the units that this process charged in the current cell, without holds.
-func (e *entry) ownLocked() int64 { return e.countsLocked().current - e.ledger.others }
+func (e *entry) ownLocked() int64 { return e.countsLocked().current - e.ledger.imported }
 
-// importLocked sets the units that others charged in the current and the previous cell. The ledger
-// lowers them only by what it had counted twice.
-func (e *entry) importLocked(current, previous int64) {
-	g, c := e.ledger, e.countsLocked()
-	own := c.current - g.others
-	c.current = addUnits(own, current)
-	c.previous = addUnits(g.before, previous)
-	g.others = c.current - own
+// importLocked sets the units that others charged in the current cell, and all of the previous one.
+// The ledger lowers them only by what it had counted twice.
+func (e *entry) importLocked(others, previous int64) {
+	c, own := e.countsLocked(), e.ownLocked()
+	c.current, c.previous = addUnits(own, others), previous
+	e.ledger.imported = c.current - own
 	e.setLocked(c)
 }

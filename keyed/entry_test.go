@@ -53,7 +53,7 @@ func TestStaleWordFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.TakeAt(ctx, start, r)
-		e := l.find(r.Namespace, r.Key, r.Window)
+		e := l.find(&r)
 		stale := e.word.Load()
 		test.then(l)
 		if e.word.CompareAndSwap(stale, stale+2) {
@@ -71,7 +71,7 @@ func TestTotalWraps(t *testing.T) {
 	}
 	r := Request{Namespace: "n", Key: "k", Limit: math.MaxInt/2 + 1, Window: time.Second, Cost: 1}
 	l.TakeAt(ctx, start, r)
-	e := l.find(r.Namespace, r.Key, r.Window)
+	e := l.find(&r)
 	e.lock()
 	e.base.Store(units - 3) // 3 units before the end
 	e.word.Store((units-2)<<1 | busy)
@@ -97,7 +97,7 @@ func TestImportsAndHolds(t *testing.T) {
 	if !d.OK || d.Remaining != 2 {
 		t.Fatalf("%+v", d)
 	}
-	e := l.find(r.Namespace, r.Key, r.Window)
+	e := l.find(&r)
 	merge := func(others int64) {
 		e.lock()
 		defer e.unlock()
@@ -123,8 +123,6 @@ func TestTable(t *testing.T) {
 	s := &shard{}
 	s.init()
 	l := &Limiter{}
-	hashes := map[*entry]uint64{}
-	rehash := func(e *entry) uint64 { return hashes[e] }
 	request := func(i int) *Request {
 		return &Request{Namespace: "n", Key: string(rune('a'+i%26)) + time.Duration(i).String(), Window: time.Second}
 	}
@@ -133,10 +131,9 @@ func TestTable(t *testing.T) {
 	}
 	var entries []*entry
 	for i := range 3000 {
-		e := l.newEntry(request(i), &instant{})
-		hashes[e] = hash(i)
+		e := l.newEntry(&visit{Request: *request(i), hash: hash(i)}, &instant{})
 		entries = append(entries, e)
-		s.addLocked(hash(i), e, rehash)
+		s.addLocked(e)
 	}
 	check := func(from int) {
 		t.Helper()
@@ -154,7 +151,7 @@ func TestTable(t *testing.T) {
 	for i := range 2990 {
 		for at, d := range s.queue {
 			if d.entry == entries[i] {
-				s.removeLocked(at, rehash)
+				s.removeLocked(at)
 				break
 			}
 		}

@@ -17,38 +17,15 @@ const (
 	exchangeTimeout = time.Second
 )
 
-// exchangeLoop is the goroutine that exchanges counts with other regions.
-type exchangeLoop struct {
-	every  time.Duration      // interval between exchanges; fixed
-	cancel context.CancelFunc // ends the goroutine; fixed
-	done   chan struct{}      // closed when the goroutine has ended; fixed
-
-	cursor string // of the next Pull; the goroutine's
-}
-
-// startExchange starts the goroutine.
-func (r *remote) startExchange() {
-	ctx, cancel := context.WithCancel(context.Background())
-	r.loop.cancel, r.loop.done = cancel, make(chan struct{})
-	go r.exchangeAll(ctx)
-}
-
-// stopExchange ends the goroutine, as soon as its call returns.
-func (r *remote) stopExchange() {
-	if r.exchange != nil {
-		r.loop.cancel()
-	}
-}
-
-func (r *remote) exchangeAll(ctx context.Context) {
-	defer close(r.loop.done)
-	ticker := time.NewTicker(r.loop.every)
+// exchangeAll exchanges counts with other regions until Close.
+func (r *remote) exchangeAll() {
+	defer close(r.exchanged)
+	ticker := time.NewTicker(r.every)
 	defer ticker.Stop()
-	for {
-		r.exchangeOnce(ctx)
+	for r.life.Err() == nil {
+		r.exchangeOnce()
 		select {
-		case <-ctx.Done():
-			return
+		case <-r.life.Done():
 		case <-ticker.C:
 		}
 	}
@@ -56,23 +33,17 @@ func (r *remote) exchangeAll(ctx context.Context) {
 
 // exchangeOnce pushes before it pulls, so that others that exchange now see these counts. What it
 // pulls may be a reason to push more, which it does at once.
-func (r *remote) exchangeOnce(ctx context.Context) {
-	if err := r.push(ctx); err != nil && ctx.Err() == nil {
-		r.errors.send("push to exchange", err)
-	}
-	if err := r.pull(ctx); err != nil && ctx.Err() == nil {
-		r.errors.send("pull from exchange", err)
-	}
-	if err := r.push(ctx); err != nil && ctx.Err() == nil {
-		r.errors.send("push to exchange", err)
-	}
+func (r *remote) exchangeOnce() {
+	r.failed("push to exchange", r.push(r.life))
+	r.failed("pull from exchange", r.pull())
+	r.failed("push to exchange", r.push(r.life))
 	r.regions.prune(time.Now())
 }
 
 // lastPush pushes what has grown since the last exchange, after the goroutine has ended.
 func (r *remote) lastPush(ctx context.Context) error {
 	select {
-	case <-r.loop.done:
+	case <-r.exchanged:
 		return r.push(ctx)
 	case <-ctx.Done():
 		return ctx.Err()
@@ -98,28 +69,21 @@ func (r *remote) push(ctx context.Context) error {
 	slices.SortFunc(rows, func(x, y growth) int { return compareCells(x.Cell, y.Cell) })
 	var failed error
 	for chunk := range slices.Chunk(rows, pushRows) {
-		err := r.pushChunk(ctx, chunk)
+		rows := make([]Row, len(chunk))
+		for i, g := range chunk {
+			rows[i] = g.Row
+		}
+		err := call(ctx, exchangeTimeout, func(ctx context.Context) error { return r.exchange.Push(ctx, rows) })
 		failed = errors.Join(failed, err)
 		for _, g := range chunk {
 			if err != nil {
 				r.markGrown(g.entry)
 			} else {
-				g.entry.pushed(g.Row)
+				r.regions.merge(g.Row, time.Now()) // as the next Pull does
 			}
 		}
 	}
 	return failed
-}
-
-func (r *remote) pushChunk(ctx context.Context, chunk []growth) error {
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
-	rows := make([]Row, len(chunk))
-	for i, g := range chunk {
-		rows[i] = g.Row
-	}
-	_, err := guarded(func() (struct{}, error) { return struct{}{}, r.exchange.Push(ctx, rows) })
-	return err
 }
 
 // growthLocked adds the counts of the region that grew and have a reason to be pushed: other
@@ -137,8 +101,8 @@ func (r *remote) growthLocked(e *entry, rows []growth) []growth {
 		count := addUnits(g.ownLocked(e, a), a.sure)
 		_, known := r.regions.counts(g.counter, a.sequence)
 		reason := current > 0 || previous > 0 || limit > 0 && count >= fifth(limit)
-		if count > max(a.pushed, known) && reason {
-			rows = append(rows, growth{Row{g.counter.cell(a.sequence), r.region, count}, e})
+		if count > known && reason {
+			rows = append(rows, growth{Row{g.counter.cell(a.sequence), r.regions.region, count}, e})
 		}
 	}
 	return rows
@@ -152,20 +116,16 @@ func fifth(limit int64) int64 {
 	return limit/5 + 1
 }
 
-// pushed records that the Exchange has a row.
-func (e *entry) pushed(row Row) {
-	e.lock()
-	defer e.unlock()
-	if a := e.ledger.findLocked(row.Sequence); a != nil {
-		a.pushed = max(a.pushed, row.Count)
-	}
-}
-
 // pull merges the rows that were pushed since the last exchange.
-func (r *remote) pull(ctx context.Context) error {
+func (r *remote) pull() error {
 	full := false
 	for range pullParts {
-		rows, next, err := r.pullPart(ctx)
+		var rows []Row
+		var next string
+		err := call(r.life, exchangeTimeout, func(ctx context.Context) (err error) {
+			rows, next, err = r.exchange.Pull(ctx, r.cursor)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -174,13 +134,13 @@ func (r *remote) pull(ctx context.Context) error {
 			if row.Count <= 0 || row.Window < minWindow || row.Window > maxWindow {
 				continue // no region counts that
 			}
-			raised, ok := r.regions.merge(row, r.region, now)
+			raised, ok := r.regions.merge(row, now)
 			full = full || !ok
 			if raised {
 				r.raised(row)
 			}
 		}
-		r.loop.cursor = next
+		r.cursor = next
 		if len(rows) == 0 {
 			break
 		}
@@ -191,25 +151,9 @@ func (r *remote) pull(ctx context.Context) error {
 	return nil
 }
 
-// part is what a Pull returns.
-type part struct {
-	rows []Row
-	next string
-}
-
-func (r *remote) pullPart(ctx context.Context) (rows []Row, next string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
-	p, err := guarded(func() (p part, err error) {
-		p.rows, p.next, err = r.exchange.Pull(ctx, r.loop.cursor)
-		return p, err
-	})
-	return p.rows, p.next, err
-}
-
 // raised has the entry of a row count it.
 func (r *remote) raised(row Row) {
-	e := r.limiter.find(row.Namespace, row.Key, row.Window)
+	e := r.limiter.find(&Request{Namespace: row.Namespace, Key: row.Key, Window: row.Window})
 	if e == nil {
 		return
 	}

@@ -88,16 +88,18 @@ func (l *Limiter) expire(e *entry, nanos int64) (due int64, expired bool) {
 	if due = e.due(); due > nanos {
 		return due, false
 	}
-	if e.pins > 0 || l.remote != nil && !l.remote.detach(e) {
-		return addUnits(max(nanos, 0), int64(min(e.kind.window, time.Second))), false
-	}
-	e.dead = true
-	return due, true
+	return addUnits(max(nanos, 0), int64(min(e.kind.window, time.Second))), l.killLocked(e)
+}
+
+// killLocked makes an entry dead, unless it cannot be spared.
+func (l *Limiter) killLocked(e *entry) bool {
+	e.dead = e.pins == 0 && (l.remote == nil || l.remote.detach(e))
+	return e.dead
 }
 
 // forgetLocked removes the entry at an index of a shard's queue, which is dead.
 func (l *Limiter) forgetLocked(s *shard, i int, now time.Time) {
-	s.removeLocked(i, l.hashOf)
+	s.removeLocked(i)
 	l.count.Add(-1)
 	if now = now.Round(0); s.floor.Before(now) {
 		s.floor = now
@@ -140,17 +142,15 @@ func (l *Limiter) evictAtLocked(s *shard, i int, now time.Time) bool {
 	e := s.queue[i].entry
 	e.lock()
 	defer e.unlock()
-	if e.pins > 0 || l.remote != nil && !l.remote.detach(e) {
+	if !l.killLocked(e) {
 		return false
 	}
 	at := instantOf(now, e.kind.window)
-	weight := e.decideLocked(&at, math.MaxInt, 0).ResetAfter
-	e.dead = true
-	if weight > 0 {
-		l.evictedOne()
-	}
-	if until := now.Round(0).Add(weight); weight > 0 && s.blocked.Before(until) {
-		s.blocked = until
+	if weight := e.decideLocked(&at, math.MaxInt, 0).ResetAfter; weight > 0 {
+		l.lacked(&l.room.evicted)
+		if until := now.Round(0).Add(weight); s.blocked.Before(until) {
+			s.blocked = until
+		}
 	}
 	l.forgetLocked(s, i, now)
 	s.nextDueLocked()

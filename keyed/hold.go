@@ -81,7 +81,6 @@ func (l *Limiter) HoldAt(ctx context.Context, now time.Time, r Request) (Hold, l
 	if err := l.check("hold", &r); err != nil {
 		return Hold{}, limit.Decision{}, err
 	}
-	r.resolve()
 	d, e := l.admit(ctx, now, &r, holding)
 	if !d.OK {
 		return Hold{}, d, nil
@@ -111,7 +110,7 @@ func (l *Limiter) HoldAllAt(ctx context.Context, now time.Time, requests ...Requ
 	}
 	holds := make([]Hold, len(requests))
 	for k := range holds {
-		holds[k] = l.held(b.members[k].entry, &b.members[k].request)
+		holds[k] = l.held(b.members[k].entry, &b.members[k].Request)
 	}
 	return holds, b.decisions, nil
 }

@@ -1,6 +1,7 @@
 package keyed
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,8 +13,6 @@ const maxAccounts = 16
 
 // ledger is what a counter shares with others. The entry's lock guards what is not atomic.
 type ledger struct {
-	imports
-
 	freshUntil  atomic.Int64  // Unix nanoseconds; before it the last read answers for its cells
 	strictUntil atomic.Int64  // Unix nanoseconds; before it an allow asks the Origin
 	youngUntil  atomic.Int64  // Unix nanoseconds; before it the last reply answers for any charge
@@ -22,11 +21,13 @@ type ledger struct {
 	limit       atomic.Int64  // units; of the last charge, if there is an Exchange
 	queued      atomic.Bool   // in remote.queue
 	grown       atomic.Bool   // in regions.grown
+	unread      atomic.Bool   // made in a shard that lost a live cell, and the Origin was not read since
 
 	remote  *remote
 	counter counter // fixed
 	window  int64   // nanoseconds; fixed
 
+	imported int64     // units of the entry's current cell that are not of this process
 	cells    []account // the last is the current cell; in the order of sequence, some may be missing
 	flight   *flight   // the read that goes on, or nil
 	begun    uint64    // reads so far
@@ -55,7 +56,6 @@ type account struct {
 	sure, others int64
 	after        int64 // the Origin's count after the latest replay that had the cell
 	lost         int64
-	pushed       int64 // the latest count that the Exchange has
 }
 
 // doubts reports whether a request that this process would admit may have to ask the Origin first.
@@ -112,28 +112,25 @@ func (g *ledger) waitsLocked(at int64) bool {
 // accountLocked returns the account of a cell, and adds it if it is missing. The result is valid
 // until the next call.
 func (g *ledger) accountLocked(sequence int64) *account {
-	i, ok := slices.BinarySearchFunc(g.cells, sequence, compareSequence)
+	i, ok := g.indexLocked(sequence)
 	if !ok {
 		g.cells = slices.Insert(g.cells, i, account{sequence: sequence})
 	}
 	return &g.cells[i]
 }
 
+// findLocked returns the account of a cell, or nil.
 func (g *ledger) findLocked(sequence int64) *account {
-	if i, ok := slices.BinarySearchFunc(g.cells, sequence, compareSequence); ok {
+	if i, ok := g.indexLocked(sequence); ok {
 		return &g.cells[i]
 	}
 	return nil
 }
 
-func compareSequence(a account, sequence int64) int {
-	switch {
-	case a.sequence < sequence:
-		return -1
-	case a.sequence > sequence:
-		return 1
-	}
-	return 0
+func (g *ledger) indexLocked(sequence int64) (int, bool) {
+	return slices.BinarySearchFunc(g.cells, sequence, func(a account, sequence int64) int {
+		return cmp.Compare(a.sequence, sequence)
+	})
 }
 
 // ownLocked returns the units of this process in a cell.
@@ -144,17 +141,32 @@ func (g *ledger) ownLocked(e *entry, a *account) int64 {
 	return a.own
 }
 
-// othersLocked returns the units of others in a cell, those of other regions as well.
-func (g *ledger) othersLocked(sequence int64) int64 {
-	var others int64
-	if a := g.findLocked(sequence); a != nil {
-		others = a.others
-	}
+// othersLocked returns the units of others in a cell, those of other regions as well; own are those
+// of this process. If the region's row has more, another process pushed it, or this one before it
+// was started again: the count of the region is raised to that.
+func (g *ledger) othersLocked(sequence, own int64) int64 {
+	var foreign int64
 	if g.remote.exchange != nil {
-		foreign, _ := g.remote.regions.counts(g.counter, sequence)
-		others = addUnits(others, foreign)
+		var count int64
+		if foreign, count = g.remote.regions.counts(g.counter, sequence); count > own {
+			a := g.accountLocked(sequence)
+			a.sure = max(a.sure, count-own)
+			a.others = max(a.others, a.sure)
+		}
 	}
-	return others
+	if a := g.findLocked(sequence); a != nil {
+		return addUnits(a.others, foreign)
+	}
+	return foreign
+}
+
+// previousLocked returns the units of all in the cell before the one with the given sequence.
+func (g *ledger) previousLocked(sequence int64) int64 {
+	var own int64
+	if a := g.findLocked(sequence - 1); a != nil {
+		own = a.own
+	}
+	return addUnits(own, g.othersLocked(sequence-1, own))
 }
 
 // unacknowledgedLocked returns the units that the Origin has not acknowledged.
@@ -167,9 +179,9 @@ func (g *ledger) unacknowledgedLocked(e *entry) int64 {
 }
 
 // rollLocked is called when the current cell of the entry, from, gives way to another. own are its
-// units of this process. It returns what others charged in the new cell, and in the one before
-// that.
-func (g *ledger) rollLocked(from, own, to int64) (current, previous int64) {
+// units of this process. It returns what others charged in the new cell, and what all did in the
+// one before that.
+func (g *ledger) rollLocked(from, own, to int64) (others, previous int64) {
 	g.accountLocked(from).own = own
 	g.accountLocked(to)
 	g.cells = slices.DeleteFunc(g.cells, func(a account) bool {
@@ -177,26 +189,7 @@ func (g *ledger) rollLocked(from, own, to int64) (current, previous int64) {
 	})
 	for len(g.cells) > maxAccounts && g.mergeLocked() {
 	}
-	g.raiseLocked(to, 0)
-	if a := g.findLocked(to - 1); a != nil {
-		g.raiseLocked(to-1, a.own)
-	} else {
-		g.raiseLocked(to-1, 0)
-	}
-	return g.othersLocked(to), g.othersLocked(to - 1)
-}
-
-// raiseLocked raises the count of the region for a cell to that of the region's row: another
-// process pushed it, or this one before it was started again. own are the units of this process.
-func (g *ledger) raiseLocked(sequence, own int64) {
-	if g.remote.exchange == nil {
-		return
-	}
-	if _, count := g.remote.regions.counts(g.counter, sequence); count > own {
-		a := g.accountLocked(sequence)
-		a.sure = max(a.sure, count-own)
-		a.others = max(a.others, a.sure)
-	}
+	return g.othersLocked(to, 0), g.previousLocked(to)
 }
 
 // mergeLocked has the units of an old cell wait in the next one. It returns false if all are in

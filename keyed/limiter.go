@@ -98,10 +98,9 @@ type Limiter struct {
 	refuse  bool    // keys that may have been evicted
 	closed  atomic.Bool
 
-	_      [64]byte     // what follows is written at times, what is above is not
-	seen   atomic.Int64 // Unix nanoseconds of the last look at other shards
-	count  atomic.Int64 // counters kept, and places taken for ones that are made
-	ids    atomic.Uint64
+	_      [64]byte      // what follows is written at times, what is above is not
+	seen   atomic.Int64  // Unix nanoseconds of the last look at other shards
+	count  atomic.Int64  // counters kept, and places taken for ones that are made
 	cursor atomic.Uint32 // the shard that the last look was at
 	kinds  kinds
 	room   room
@@ -135,7 +134,8 @@ func New(options Options) (*Limiter, error) {
 		l.remote = newRemote(l, options)
 	}
 	if options.Exchange != nil {
-		l.remote.startExchange()
+		l.remote.exchanged = make(chan struct{})
+		go l.remote.exchangeAll()
 	}
 	return l, nil
 }
@@ -149,38 +149,26 @@ const (
 
 // hash returns the hash of a counter's name. Each part is hashed on its own, so no two parts can
 // be mistaken for one.
-func (l *Limiter) hash(namespace, key string, window time.Duration) uint64 {
-	return mix(maphash.String(l.seed, key), maphash.String(l.seed, namespace), window)
-}
-
-func (l *Limiter) hashOf(e *entry) uint64 {
-	if e.length == longKey {
-		return l.hash(e.kind.namespace, e.kind.key, e.kind.window)
-	}
-	key := maphash.Bytes(l.seed, e.key[:e.length])
-	return mix(key, maphash.String(l.seed, e.kind.namespace), e.kind.window)
-}
-
-func mix(key, namespace uint64, window time.Duration) uint64 {
-	high, low := bits.Mul64(key^bits.RotateLeft64(namespace, 31)^uint64(window), 0x9e3779b97f4a7c15)
+func (l *Limiter) hash(r *Request) uint64 {
+	key, namespace := maphash.String(l.seed, r.Key), maphash.String(l.seed, r.Namespace)
+	high, low := bits.Mul64(key^bits.RotateLeft64(namespace, 31)^uint64(r.Window), 0x9e3779b97f4a7c15)
 	return high ^ low
 }
 
 // shard returns the shard of a hash.
 func (l *Limiter) shard(hash uint64) *shard { return &l.shards[uint32(hash)&l.mask] }
 
-// find returns the entry of a counter, or nil. It adds nothing, and the entry does not count as
-// used.
-func (l *Limiter) find(namespace, key string, window time.Duration) *entry {
-	r := Request{Namespace: namespace, Key: key, Window: window}
-	hash := l.hash(namespace, key, window)
+// find returns the entry of a request's counter, or nil. It adds nothing, and the entry does not
+// count as used.
+func (l *Limiter) find(r *Request) *entry {
+	hash := l.hash(r)
 	s := l.shard(hash)
-	if e := s.table.Load().find(hash, &r); e != nil {
+	if e := s.table.Load().find(hash, r); e != nil {
 		return e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.table.Load().find(hash, &r)
+	return s.table.Load().find(hash, r)
 }
 
 // Len returns the number of counters that are kept. It first removes all that have expired by the

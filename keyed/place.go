@@ -2,6 +2,7 @@ package keyed
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 	"time"
 )
@@ -50,30 +51,16 @@ func placeOf(nanos int64, window time.Duration) place {
 
 // distantPlace returns the place of an instant whose nanoseconds do not fit an int64.
 func distantPlace(seconds, nanos int64, window time.Duration) place {
-	// Cells repeat: shift the instant by whole cells of the window to a positive one.
-	high, low := bits.Mul64(uint64(seconds), uint64(time.Second))
-	if seconds < 0 {
-		high -= uint64(time.Second)
+	at := new(big.Int).Mul(big.NewInt(seconds), big.NewInt(int64(time.Second)))
+	at.Add(at, big.NewInt(nanos))
+	sequence, elapsed := at.DivMod(at, big.NewInt(int64(window)), new(big.Int)) // rounds down
+	switch most := big.NewInt(maxSequence); {
+	case sequence.Cmp(most) > 0:
+		return place{maxSequence, 0}
+	case sequence.CmpAbs(most) > 0:
+		return place{-1 - maxSequence, window - 1}
 	}
-	low, carry := bits.Add64(low, uint64(nanos), 0)
-	high += carry
-	negative := int64(high) < 0
-	if negative { // of −x, count x−1 from the other side
-		high, low = ^high, ^low
-	}
-	var p place
-	quotient, rest := uint64(math.MaxUint64), uint64(0)
-	if high < uint64(window) {
-		quotient, rest = bits.Div64(high, low, uint64(window))
-	}
-	if quotient > maxSequence {
-		quotient, rest = maxSequence, 0
-	}
-	p = place{int64(quotient), time.Duration(rest)}
-	if negative {
-		p = place{-1 - p.sequence, window - 1 - p.elapsed}
-	}
-	return p
+	return place{sequence.Int64(), time.Duration(elapsed.Int64())}
 }
 
 // behind returns how long after i the cell with the given sequence begins, if that is later.

@@ -19,17 +19,17 @@ const (
 // regions keeps the rows of the Exchange, by counter, whether the counter has an entry or not. What
 // other regions counted is kept apart, and is never published.
 type regions struct {
-	mu    sync.Mutex
-	rows  map[counter][]regionCell
-	most  int      // bound of rows
-	grown []*entry // whose counts may have grown since they were pushed
+	mu     sync.Mutex
+	region string // the name of this one; fixed
+	rows   map[counter][]regionCell
+	most   int      // bound of rows; fixed
+	grown  []*entry // whose counts may have grown since they were pushed
 }
 
 // regionCell is what is known of one cell of a counter.
 type regionCell struct {
 	sequence int64
-	own      int64     // of this region
-	others   []share   // of the other regions
+	shares   []share
 	came     time.Time // when the latest row came
 }
 
@@ -41,7 +41,7 @@ type share struct {
 
 // merge merges a row, and reports whether that raised a count. Rows for a counter beyond the bound
 // are not kept; ok is then false.
-func (r *regions) merge(row Row, region string, now time.Time) (raised, ok bool) {
+func (r *regions) merge(row Row, now time.Time) (raised, ok bool) {
 	c := counter{row.Namespace, row.Key, row.Window}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +55,7 @@ func (r *regions) merge(row Row, region string, now time.Time) (raised, ok bool)
 	if !found {
 		cells = slices.Insert(cells, i, regionCell{sequence: row.Sequence})
 	}
-	raised = cells[i].raise(row.Region, region, row.Count)
+	raised = cells[i].raise(row.Region, row.Count)
 	cells[i].came = now
 	if len(cells) > maxCells {
 		cells = slices.Delete(cells, 0, 1)
@@ -64,22 +64,17 @@ func (r *regions) merge(row Row, region string, now time.Time) (raised, ok bool)
 	return raised, true
 }
 
-// raise raises the count of a region. own is the name of this one.
-func (c *regionCell) raise(region, own string, count int64) (raised bool) {
-	if region == own {
-		raised = count > c.own
-		c.own = max(c.own, count)
-		return raised
+// raise raises the count of a region.
+func (c *regionCell) raise(region string, count int64) (raised bool) {
+	i := slices.IndexFunc(c.shares, func(s share) bool { return s.region == region })
+	if i < 0 {
+		i = len(c.shares)
+		c.shares = append(c.shares, share{region: region})
 	}
-	for i := range c.others {
-		if o := &c.others[i]; o.region == region {
-			raised = count > o.count
-			o.count = max(o.count, count)
-			return raised
-		}
-	}
-	c.others = append(c.others, share{region, count})
-	return count > 0
+	s := &c.shares[i]
+	raised = count > s.count
+	s.count = max(s.count, count)
+	return raised
 }
 
 // counts returns the units of the other regions in a cell, and those of this one, as
@@ -88,20 +83,18 @@ func (r *regions) counts(c counter, sequence int64) (foreign, own int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, cell := range r.rows[c] {
-		if cell.sequence == sequence {
-			for _, o := range cell.others {
-				foreign = addUnits(foreign, o.count)
+		if cell.sequence != sequence {
+			continue
+		}
+		for _, s := range cell.shares {
+			if s.region == r.region {
+				own = s.count
+			} else {
+				foreign = addUnits(foreign, s.count)
 			}
-			return foreign, cell.own
 		}
 	}
-	return 0, 0
-}
-
-func (r *regions) knows(c counter) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.rows[c]) > 0
+	return foreign, own
 }
 
 // prune forgets rows that came three windows ago, of some of the counters.

@@ -44,15 +44,14 @@ const (
 // held over a call of Origin, Exchange or OnError.
 type remote struct {
 	limiter  *Limiter
-	origin   Origin   // or nil
-	exchange Exchange // or nil
-	region   string
+	origin   Origin         // or nil
+	exchange Exchange       // or nil
 	process  string         // of replays; unique
 	errors   *throttle      // the Limiter's
 	breaker  *breaker.Ratio // of reads
 
 	abandoned atomic.Int64    // reads that go on after their timeout
-	life      context.Context // of all reads; ended by Close
+	life      context.Context // of all reads and exchanges, and of pauses; ended by Close
 	end       context.CancelFunc
 
 	mu         sync.Mutex
@@ -60,18 +59,17 @@ type remote struct {
 	queue      []*entry             // that have units to replay, in the order of their marks
 	orphans    map[counter]*entry   // that left the table with units to replay
 	maxOrphans int                  // bound of orphans
-	replaying  bool                 // a goroutine empties queue
 	replays    int64                // number of the latest replay
-	unsent     *replay              // that was given up before it was acknowledged
-	idle       chan struct{}        // closed when replaying ends
-	cancel     context.CancelFunc   // ends the goroutine
-	attempted  chan struct{}        // closed when the attempt under way ends; nil if there is none
-	urgent     chan struct{}        // closed by Close: a pause before the next attempt ends
-	closed     bool
-	rests      time.Time // until when the breaker is open, by the clock of this process
+	unsent     *replay              // that is not acknowledged yet, or nil
+	idle       chan struct{}        // of the goroutine that replays: closed when it ends; or nil
+	cancel     context.CancelFunc   // ends that goroutine
+	attempted  chan struct{}        // closed when the latest attempt has ended; nil before the first
+	rests      time.Time            // until when the breaker is open, by the clock of this process
 
-	regions regions
-	loop    exchangeLoop
+	regions   regions
+	every     time.Duration // interval between exchanges
+	exchanged chan struct{} // closed when the goroutine that exchanges has ended
+	cursor    string        // of the next Pull; that goroutine's
 }
 
 // counter is the name of a counter.
@@ -90,17 +88,16 @@ func newRemote(l *Limiter, o Options) *remote {
 		origin:     o.Origin,
 		exchange:   o.Exchange,
 		errors:     &l.errors,
-		region:     o.Region,
 		process:    rand.Text(),
 		orphans:    map[counter]*entry{},
 		maxOrphans: max(o.MaxKeys, leastOrphans),
-		urgent:     make(chan struct{}),
+		every:      cmp.Or(o.ExchangeEvery, time.Second),
 		flights:    map[*flight]struct{}{},
 	}
 	r.life, r.end = context.WithCancel(context.Background())
 	r.breaker = breaker.New(breaker.Settings{Open: breakerOpen})
-	r.regions.rows, r.regions.most = map[counter][]regionCell{}, o.MaxKeys
-	r.loop.every = cmp.Or(o.ExchangeEvery, time.Second)
+	r.regions.region, r.regions.most = o.Region, o.MaxKeys
+	r.regions.rows = map[counter][]regionCell{}
 	return r
 }
 
@@ -114,28 +111,16 @@ func (r *remote) open(e *entry) *ledger {
 	return g
 }
 
-// attach is called after an entry has come into the table.
-func (r *remote) attach(e *entry) {
-	if r.exchange == nil {
-		return
-	}
-	if !r.regions.knows(e.ledger.counter) {
-		return
-	}
-	e.lock()
-	r.importLocked(e)
-	e.unlock()
-	r.markGrown(e)
-}
-
 // orphan returns the entry of a counter that left the table with units to replay, or nil. It is
-// an orphan no more.
-func (r *remote) orphan(namespace, key string, window time.Duration) *entry {
+// an orphan no more, unless it is only to be looked at.
+func (r *remote) orphan(v *visit, p purpose) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := counter{namespace, key, window}
+	c := counter{v.Namespace, v.Key, v.Window}
 	e := r.orphans[c]
-	delete(r.orphans, c)
+	if p != peeking {
+		delete(r.orphans, c)
+	}
 	return e
 }
 
@@ -202,14 +187,12 @@ func (r *remote) denied(e *entry, at int64) {
 // importLocked has an entry count what is known of others.
 func (r *remote) importLocked(e *entry) {
 	g, sequence := e.ledger, e.sequenceLocked()
-	g.raiseLocked(sequence, e.ownLocked())
-	g.raiseLocked(sequence-1, g.before)
-	e.importLocked(g.othersLocked(sequence), g.othersLocked(sequence-1))
+	e.importLocked(g.othersLocked(sequence, e.ownLocked()), g.previousLocked(sequence))
 }
 
 // close waits until all units are acknowledged, or for the end of ctx, and ends all goroutines.
 func (r *remote) close(ctx context.Context) error {
-	r.stopExchange()
+	r.end()
 	r.endFlights(ctx)
 	err := r.drain(ctx)
 	if r.exchange != nil {
@@ -218,17 +201,27 @@ func (r *remote) close(ctx context.Context) error {
 	return err
 }
 
-// guarded calls a method of an Origin or an Exchange. A panic in it is an error.
-func guarded[T any](method func() (T, error)) (result T, err error) {
+// call calls a method of an Origin or an Exchange, with a context that ends after some time. A
+// panic in it is an error.
+func call(ctx context.Context, timeout time.Duration, method func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	returned := false
 	defer func() {
 		if !returned {
 			err = fmt.Errorf("panic: %v", recover())
 		}
 	}()
-	result, err = method()
+	err = method(ctx)
 	returned = true
-	return result, err
+	return err
+}
+
+// failed tells OnError of a call that failed, unless Close ended it.
+func (r *remote) failed(kind string, err error) {
+	if err != nil && r.life.Err() == nil {
+		r.errors.send(kind, err)
+	}
 }
 
 // throttle reports errors: at most one a second of a kind, one at a time.

@@ -17,11 +17,16 @@ const (
 	lastPause  = time.Second
 )
 
-// replay is a Replay, and the entries of its deltas.
+// replay is a Replay that is under way.
 type replay struct {
-	content Replay
-	entries []*entry
-	took    time.Duration // of the attempt that succeeded
+	number int64
+	deltas []delta
+}
+
+// delta is a Delta with its entry.
+type delta struct {
+	Delta
+	entry *entry
 }
 
 // enqueue has the units of an entry replayed.
@@ -32,7 +37,7 @@ func (r *remote) enqueue(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = append(r.queue, e)
-	if !r.closed {
+	if r.life.Err() == nil {
 		r.startLocked()
 	}
 }
@@ -40,10 +45,9 @@ func (r *remote) enqueue(e *entry) {
 // startLocked has a goroutine replay what there is, if there is none. It ends when all is
 // acknowledged.
 func (r *remote) startLocked() {
-	if r.replaying {
+	if r.idle != nil {
 		return
 	}
-	r.replaying = true
 	r.idle = make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
@@ -54,7 +58,12 @@ func (r *remote) startLocked() {
 // more until drain is called again.
 func (r *remote) drain(ctx context.Context) error {
 	for {
-		idle, cancel := r.lastReplays()
+		r.mu.Lock()
+		if len(r.queue) > 0 || r.unsent != nil {
+			r.startLocked()
+		}
+		idle, cancel := r.idle, r.cancel
+		r.mu.Unlock()
 		if idle == nil {
 			return nil
 		}
@@ -67,122 +76,48 @@ func (r *remote) drain(ctx context.Context) error {
 	}
 }
 
-// lastReplays has what is left replayed without a pause. It returns nil if nothing is left.
-func (r *remote) lastReplays() (idle <-chan struct{}, cancel context.CancelFunc) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.closed {
-		r.closed = true
-		close(r.urgent)
-	}
-	if len(r.queue) > 0 || r.unsent != nil {
-		r.startLocked()
-	}
-	if !r.replaying {
-		return nil, nil
-	}
-	return r.idle, r.cancel
-}
-
 // replayAll replays until nothing is left, one replay at a time: what is charged while one is in
 // flight adds up in the next.
 func (r *remote) replayAll(ctx context.Context, idle chan struct{}) {
 	defer close(idle)
-	for {
-		p := r.next(ctx)
-		if p == nil {
-			return
-		}
-		counts, err := r.deliver(ctx, p)
-		if err != nil {
-			r.mu.Lock()
-			r.unsent = p
-			r.replaying = false
-			r.mu.Unlock()
-			return
-		}
-		r.acknowledge(p, counts)
-		r.endAttempt()
+	for p := r.next(ctx); p != nil; p = r.next(ctx) {
+		r.deliver(ctx, p)
 	}
 }
 
-// beginAttempt and endAttempt frame the time in which an attempt is under way, until its replay is
-// acknowledged or it has failed.
-func (r *remote) beginAttempt() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.attempted = make(chan struct{})
-}
-
-func (r *remote) endAttempt() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	close(r.attempted)
-	r.attempted = nil
-}
-
-// next returns the next replay. If there is nothing to replay, it returns nil, and replaying has
-// ended.
+// next returns the replay that is not acknowledged yet, or one of units that wait. If there is
+// none, or ctx has ended, it returns nil, and replaying has ended.
 func (r *remote) next(ctx context.Context) *replay {
-	for {
-		r.mu.Lock()
-		if p := r.unsent; p != nil {
-			r.unsent = nil
-			r.mu.Unlock()
-			return p
-		}
-		if len(r.queue) == 0 || ctx.Err() != nil {
-			r.replaying = false
-			r.mu.Unlock()
-			return nil
-		}
-		n := min(len(r.queue), maxDeltas)
-		entries := r.queue[:n:n]
-		r.queue = r.queue[n:]
-		number := r.replays + 1
-		r.mu.Unlock()
-		if p := r.collect(entries, number); p != nil {
-			r.mu.Lock()
-			r.replays = number
-			r.mu.Unlock()
-			return p
-		}
-	}
-}
-
-// delta is a Delta with its entry.
-type delta struct {
-	Delta
-	entry *entry
-}
-
-// collect returns a replay of the units of some entries that wait for that, or nil if there are
-// none. Entries that do not fit are queued again.
-func (r *remote) collect(entries []*entry, number int64) *replay {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var deltas []delta
-	for _, e := range entries {
-		if len(deltas) >= maxDeltas {
-			r.mu.Lock()
-			r.queue = append(r.queue, e) // it is still marked
-			r.mu.Unlock()
-			continue
-		}
-		e.ledger.queued.Store(false) // before its units are read: later ones mark it again
-		e.lock()
-		deltas = e.ledger.collectLocked(e, deltas)
-		r.settledLocked(e)
-		e.unlock()
+	for r.unsent == nil && len(r.queue) > 0 && len(deltas) < maxDeltas {
+		e := r.queue[0]
+		r.queue = r.queue[1:]
+		r.mu.Unlock() // an entry is locked before a remote
+		deltas = r.collect(e, deltas)
+		r.mu.Lock()
 	}
-	if len(deltas) == 0 {
+	if len(deltas) > 0 {
+		slices.SortFunc(deltas, func(x, y delta) int { return compareCells(x.Cell, y.Cell) })
+		r.replays++
+		r.unsent = &replay{r.replays, deltas}
+	}
+	if r.unsent == nil || ctx.Err() != nil {
+		r.idle = nil
 		return nil
 	}
-	slices.SortFunc(deltas, func(x, y delta) int { return compareCells(x.Cell, y.Cell) })
-	p := &replay{content: Replay{Process: r.process, Number: number}}
-	for _, d := range deltas {
-		p.content.Deltas = append(p.content.Deltas, d.Delta)
-		p.entries = append(p.entries, d.entry)
-	}
-	return p
+	return r.unsent
+}
+
+// collect adds the units of an entry that wait.
+func (r *remote) collect(e *entry, deltas []delta) []delta {
+	e.ledger.queued.Store(false) // before its units are read: later ones mark it again
+	e.lock()
+	defer e.unlock()
+	deltas = e.ledger.collectLocked(e, deltas)
+	r.settledLocked(e)
+	return deltas
 }
 
 // collectLocked puts the units that wait in flight.
@@ -208,66 +143,66 @@ func compareCells(x, y Cell) int {
 
 // deliver repeats a replay until it is acknowledged, or ctx has ended. It makes no attempt while
 // the breaker is open, except after Close.
-func (r *remote) deliver(ctx context.Context, p *replay) ([]int64, error) {
-	urgent := r.urgent
-	for wait := firstPause; ; wait = min(2*wait, lastPause) {
-		if err := pause(ctx, r.rest(), r.urgent); err != nil {
-			return nil, err
-		}
-		r.beginAttempt()
-		counts, err := r.attempt(ctx, p)
+func (r *remote) deliver(ctx context.Context, p *replay) {
+	urgent := r.life.Done()
+	for wait := firstPause; pause(ctx, r.rest(), r.life.Done()); wait = min(2*wait, lastPause) {
+		err := r.attempt(ctx, p)
 		if err == nil {
-			return counts, nil
+			return
 		}
-		r.endAttempt()
 		r.errors.send("replay to origin", err)
-		if err := pause(ctx, wait, urgent); err != nil {
-			return nil, err
-		}
-		select {
-		case <-urgent:
+		if pause(ctx, wait, urgent); r.life.Err() != nil {
 			urgent = nil // the first attempt after Close is made at once, the others are not
-		default:
 		}
 	}
 }
 
-func (r *remote) attempt(ctx context.Context, p *replay) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, addTimeout)
-	defer cancel()
-	content, begin := p.content, time.Now()
-	content.Deltas = slices.Clone(content.Deltas) // whatever an Origin does with it
-	counts, err := guarded(func() ([]int64, error) { return r.origin.Add(ctx, content) })
+func (r *remote) attempt(ctx context.Context, p *replay) error {
+	attempted := make(chan struct{})
+	defer close(attempted)
+	r.mu.Lock()
+	r.attempted = attempted
+	r.mu.Unlock()
+	content := Replay{r.process, p.number, make([]Delta, len(p.deltas))} // whatever an Origin does with it
+	for i, d := range p.deltas {
+		content.Deltas[i] = d.Delta
+	}
+	var counts []int64
+	begin := time.Now()
+	err := call(ctx, addTimeout, func(ctx context.Context) (err error) {
+		counts, err = r.origin.Add(ctx, content)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p.took = time.Since(begin)
-	if wrong := checkCounts(counts, len(content.Deltas)); wrong != nil { // acknowledged, but it tells nothing
+	took := time.Since(begin)
+	if wrong := checkCounts(counts, len(p.deltas)); wrong != nil { // acknowledged, but it tells nothing
 		r.errors.send("replay to origin", wrong)
-		return nil, nil
+		counts = nil
 	}
-	return counts, nil
+	r.acknowledge(p, counts, took)
+	return nil
 }
 
-// pause waits for d, or until urgent is closed; nil is never.
-func pause(ctx context.Context, d time.Duration, urgent <-chan struct{}) error {
-	if d <= 0 {
-		return ctx.Err()
+// pause waits for d, or until urgent is closed; nil is never. It returns false if ctx has ended.
+func pause(ctx context.Context, d time.Duration, urgent <-chan struct{}) bool {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-urgent:
+		case <-ctx.Done():
+		}
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-urgent:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
+	return ctx.Err() == nil
 }
 
 // acknowledge merges the counts after a replay. Without counts they are taken to have grown by it.
-func (r *remote) acknowledge(p *replay, counts []int64) {
-	for i, d := range p.content.Deltas {
-		e := p.entries[i]
+func (r *remote) acknowledge(p *replay, counts []int64, took time.Duration) {
+	for i, d := range p.deltas {
+		e := d.entry
 		e.lock()
 		if a := e.ledger.findLocked(d.Sequence); a != nil {
 			count := addUnits(a.after, a.inFlight)
@@ -276,7 +211,7 @@ func (r *remote) acknowledge(p *replay, counts []int64) {
 			}
 			a.ackLocked(count)
 			if counts != nil && d.Sequence == e.sequenceLocked() {
-				e.ledger.repliedLocked(e.ledger.sentAt, p.took)
+				e.ledger.repliedLocked(e.ledger.sentAt, took)
 			}
 			r.importLocked(e)
 		}
@@ -284,4 +219,7 @@ func (r *remote) acknowledge(p *replay, counts []int64) {
 		e.unlock()
 		r.markGrown(e)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsent = nil
 }

@@ -1,6 +1,7 @@
 package keyed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -30,37 +31,8 @@ func (l *Limiter) ResetAt(now time.Time, namespace, key string, window time.Dura
 	if l.remote != nil {
 		return fmt.Errorf("%s: %w", operation, ErrShared)
 	}
-	r.resolve()
-	hash := l.hash(namespace, key, window)
-	s := l.shard(hash)
-	i := instantOf(now, window)
-	for {
-		e := l.find(namespace, key, window)
-		if e == nil {
-			made, d, o := l.add(s, hash, now, &r, resetting)
-			switch {
-			case made == nil && d.OK, made != nil && o == decided:
-				return nil
-			case made == nil:
-				return fmt.Errorf("%s: %w", operation, ErrFull)
-			}
-			e = made
-		}
-		if e.reset(&i) {
-			return nil
-		}
-		s.settle()
+	if d, _ := l.admit(context.Background(), now, &r, resetting); !d.OK {
+		return fmt.Errorf("%s: %w", operation, ErrFull)
 	}
-}
-
-// reset begins an entry anew in the cell of an instant. It returns false if the entry is dead.
-func (e *entry) reset(i *instant) bool {
-	e.lock()
-	defer e.unlock()
-	if e.dead {
-		return false
-	}
-	e.setLocked(counts{held: e.held.Load()})
-	e.sequence.Store(i.sequence)
-	return true
+	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // shard is a part of the counters, by hash. Lookups take no lock; mu guards all that is not
@@ -38,47 +36,32 @@ func (s *shard) init() {
 	s.blocked = s.floor
 }
 
-// unknownLocked returns the decision on a request for a key that may have been evicted: it counts
-// as used up until then. ok is false if the key cannot have been evicted.
-func (s *shard) unknownLocked(now time.Time, r *Request) (d limit.Decision, ok bool) {
-	wait := s.blocked.Sub(now)
-	if wait <= 0 {
-		return d, false
-	}
-	d = limit.Decision{OK: r.Cost == 0, Never: r.Cost > r.Limit, ResetAfter: wait}
-	if !d.OK && !d.Never {
-		d.RetryAfter = wait
-	}
-	return d, true
-}
-
-// addLocked adds an entry that is not in the table. Its hash is that of its key.
-func (s *shard) addLocked(hash uint64, e *entry, rehash func(*entry) uint64) {
+// addLocked adds an entry that is not in the table.
+func (s *shard) addLocked(e *entry) {
 	t := s.table.Load()
 	if len(s.queue) >= t.room() {
-		t = s.resizeLocked(len(t.buckets)*2, rehash)
+		t = s.resizeLocked(len(t.buckets) * 2)
 	}
 	e.used.Store(s.tick.Add(1))
-	t.addLocked(hash, e)
+	t.addLocked(e)
 	s.queue.push(dueEntry{e.due(), e})
 	s.nextDueLocked()
 }
 
 // removeLocked removes the entry at an index of the queue, which is dead.
-func (s *shard) removeLocked(i int, rehash func(*entry) uint64) {
-	e := s.queue[i].entry
+func (s *shard) removeLocked(i int) {
 	t := s.table.Load()
-	t.removeLocked(rehash(e), e)
+	t.removeLocked(s.queue[i].entry)
 	s.queue.removeAt(i)
 	if len(t.buckets) > 1 && len(s.queue) < t.room()/8 {
-		s.resizeLocked(len(t.buckets)/2, rehash)
+		s.resizeLocked(len(t.buckets) / 2)
 	}
 }
 
-func (s *shard) resizeLocked(buckets int, rehash func(*entry) uint64) *table {
+func (s *shard) resizeLocked(buckets int) *table {
 	t := newTable(buckets)
 	for _, d := range s.queue {
-		t.addLocked(rehash(d.entry), d.entry)
+		t.addLocked(d.entry)
 	}
 	s.table.Store(t)
 	return t

@@ -26,20 +26,10 @@ type room struct {
 	told             Stats // the totals that OnError was told. The goroutine that tells has it.
 }
 
-// evictedOne is called when a counter that has weight was evicted. It may be called under locks.
-func (l *Limiter) evictedOne() {
-	l.room.evicted.Add(1)
-	l.tellFull()
-}
-
-// refusedOne is called when a request was refused for lack of room. It may be called under locks.
-func (l *Limiter) refusedOne() {
-	l.room.refused.Add(1)
-	l.tellFull()
-}
-
-// tellFull tells OnError what happened since it was told last, from a goroutine that ends then.
-func (l *Limiter) tellFull() {
+// lacked counts what there was no room for, and tells OnError what was counted since it was told
+// last, from a goroutine that ends then. It may be called under locks.
+func (l *Limiter) lacked(count *atomic.Int64) {
+	count.Add(1)
 	const kind = "make room"
 	if l.errors.report == nil || !l.errors.begin(kind) {
 		return

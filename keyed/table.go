@@ -66,14 +66,14 @@ func (t *table) find(hash uint64, r *Request) *entry {
 }
 
 // addLocked puts an entry in its place. There must be an empty one.
-func (t *table) addLocked(hash uint64, e *entry) {
-	for i := t.home(hash); ; i = (i + 1) & (len(t.buckets) - 1) {
+func (t *table) addLocked(e *entry) {
+	for i := t.home(e.hash); ; i = (i + 1) & (len(t.buckets) - 1) {
 		b := &t.buckets[i]
 		marks := b.marks.Load()
 		for slot := range slots {
 			if byte(marks>>(8*slot)) == 0 {
 				b.entries[slot].Store(e)
-				b.marks.Store(marks | mark(hash)<<(8*slot))
+				b.marks.Store(marks | mark(e.hash)<<(8*slot))
 				return
 			}
 		}
@@ -84,8 +84,8 @@ func (t *table) addLocked(hash uint64, e *entry) {
 }
 
 // removeLocked takes out an entry that is there.
-func (t *table) removeLocked(hash uint64, e *entry) {
-	for i := t.home(hash); ; i = (i + 1) & (len(t.buckets) - 1) {
+func (t *table) removeLocked(e *entry) {
+	for i := t.home(e.hash); ; i = (i + 1) & (len(t.buckets) - 1) {
 		b := &t.buckets[i]
 		marks := b.marks.Load()
 		for slot := range slots {

@@ -1,19 +1,16 @@
 package keyed
 
-import (
-	"time"
+import "dappco.re/go/core/go-ratelimit/limit"
 
-	"dappco.re/go/core/go-ratelimit/limit"
-)
-
-// outcome is how an attempt to decide on an entry ended.
-type outcome uint8
+// purpose is what a request does with its units if they fit.
+type purpose uint8
 
 const (
-	decided outcome = iota
-	locked          // the entry must be locked for it
-	gone            // the entry has left the table
-	full            // there is no room for another entry in the shard
+	charging purpose = iota
+	holding
+	joining   // nothing: it pins the counter, for a batch
+	peeking   // nothing: an entry that it needs stays outside the table
+	resetting // nothing: it forgets what was charged
 )
 
 // at returns the counts of an entry as they are at an instant, if those of the cell with the given
@@ -58,69 +55,73 @@ func (e *entry) take(i *instant, r *Request, d *limit.Decision) bool {
 	}
 }
 
-// takeSlowly is take under the lock, with a new cell if the request needs one.
-func (e *entry) takeSlowly(i *instant, r *Request) (limit.Decision, outcome) {
+// serve does with an entry what a request is for. It returns false, with nothing changed, if the
+// entry is dead, unless it is only looked at.
+func (e *entry) serve(i *instant, r *Request, p purpose) (d limit.Decision, ok bool) {
+	if p == peeking {
+		return e.look(i, r), true
+	}
+	if p == charging && e.take(i, r, &d) {
+		return d, true
+	}
 	e.lock()
 	defer e.unlock()
-	if e.dead {
-		return limit.Decision{}, gone
-	}
-	if e.ledger != nil {
+	switch {
+	case e.dead:
+		return d, false
+	case p == joining:
+		e.pins++
+		return d, true
+	case p == resetting:
+		e.setLocked(counts{held: e.held.Load()})
+		e.sequence.Store(i.sequence)
+		return limit.Decision{OK: true}, true
+	case e.ledger != nil:
 		e.rollLocked(i.sequence)
 	}
-	d := e.decideLocked(i, r.Limit, r.Cost)
-	if d.OK && r.Cost > 0 {
-		e.rollLocked(i.sequence)
-		e.chargeLocked(r.Cost)
+	if d = e.decideLocked(i, r.Limit, r.Cost); d.OK {
+		e.admitLocked(i, r, p, &d)
 	}
-	return d, decided
+	return d, true
 }
 
-// holdSlowly sets the cost of a request aside.
-func (e *entry) holdSlowly(i *instant, r *Request) (limit.Decision, outcome) {
-	e.lock()
-	defer e.unlock()
-	if e.dead {
-		return limit.Decision{}, gone
+// admitLocked charges a request that fits, or sets its units aside: the entry then stays in the
+// table until they are given back, and they do not count in ResetAfter.
+func (e *entry) admitLocked(i *instant, r *Request, p purpose, d *limit.Decision) {
+	if r.Cost == 0 && p == charging {
+		return
 	}
-	if e.ledger != nil {
-		e.rollLocked(i.sequence)
-	}
-	d := e.decideLocked(i, r.Limit, r.Cost)
-	if d.OK {
-		d.ResetAfter = e.decideLocked(i, r.Limit, 0).ResetAfter
-		e.holdLocked(i, r.Cost)
-	}
-	return d, decided
-}
-
-// holdLocked sets units aside. The entry stays in the table until they are given back. They do not
-// count in ResetAfter.
-func (e *entry) holdLocked(i *instant, cost int) {
 	e.rollLocked(i.sequence)
 	c := e.countsLocked()
-	c.held += int64(cost)
-	e.setLocked(c)
-	e.pins++
-}
-
-// decideFirst decides on a request for a counter that has no units. now is i, or earlier.
-func (i *instant) decideFirst(now time.Time, r *Request, p purpose) limit.Decision {
-	at := weighing{elapsed: i.elapsed, window: i.window}
-	if early := instantOf(now, i.window); early.sequence < i.sequence {
-		at.behind = addTime(early.behind(i.sequence), i.elapsed)
-	}
-	d := counts{}.decide(r.Limit, r.Cost, at)
 	if p == holding {
-		d.ResetAfter = 0
+		d.ResetAfter = e.decideLocked(i, r.Limit, 0).ResetAfter
+		c.held += int64(r.Cost)
+		e.pins++
+	} else {
+		c.current = addUnits(c.current, int64(r.Cost))
 	}
-	return d
+	e.setLocked(c)
 }
 
 // peek decides on a request with another cost, and changes nothing.
 func (e *entry) peek(i *instant, most, cost int) limit.Decision {
 	c, at := e.weigh(i)
 	return c.decide(most, cost, at)
+}
+
+// look decides on a request that is not charged.
+func (e *entry) look(i *instant, r *Request) limit.Decision {
+	if e.ledger != nil {
+		e.lock()
+		e.rollLocked(i.sequence)
+		e.unlock()
+	}
+	c, at := e.weigh(i)
+	d := c.decide(r.Limit, r.Cost, at)
+	if d.OK {
+		d = c.decide(r.Limit, 0, at)
+	}
+	return d
 }
 
 // weigh returns the counts of an entry at an instant, and the place to weigh them at.

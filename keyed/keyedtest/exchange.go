@@ -1,6 +1,7 @@
 package keyedtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,7 +22,6 @@ type Exchange struct {
 	life int64 // part of its cursors, so that a cursor from before a Flush is not known
 	last int64 // change of the latest row
 	rows map[place]change
-	log  []logged // in the order of their changes, superseded ones too
 }
 
 // place is what a row counts.
@@ -32,11 +32,6 @@ type place struct {
 
 // change is the count of a row, and the number of the change that raised it to that.
 type change struct{ count, number int64 }
-
-type logged struct {
-	place
-	number int64
-}
 
 // lives numbers the lives of all Exchanges.
 var lives atomic.Int64
@@ -60,7 +55,6 @@ func (e *Exchange) Push(ctx context.Context, rows []keyed.Row) error {
 			}
 			e.last++
 			e.rows[p] = change{row.Count, e.last}
-			e.log = append(e.log, logged{p, e.last})
 		}
 	})
 }
@@ -89,15 +83,16 @@ func (e *Exchange) numberLocked(cursor string) int64 {
 }
 
 func (e *Exchange) afterLocked(number int64) (rows []keyed.Row, next string) {
-	from, _ := slices.BinarySearchFunc(e.log, number+1, func(l logged, n int64) int { return int(l.number - n) })
-	for _, l := range e.log[from:] {
-		if len(rows) == pullRows {
-			break
+	var later []place
+	for p, c := range e.rows {
+		if c.number > number {
+			later = append(later, p)
 		}
-		number = l.number
-		if now := e.rows[l.place]; now.number == l.number { // not superseded
-			rows = append(rows, keyed.Row{Cell: l.cell, Region: l.region, Count: now.count})
-		}
+	}
+	slices.SortFunc(later, func(x, y place) int { return cmp.Compare(e.rows[x].number, e.rows[y].number) })
+	for _, p := range later[:min(len(later), pullRows)] {
+		number = e.rows[p].number
+		rows = append(rows, keyed.Row{Cell: p.cell, Region: p.region, Count: e.rows[p].count})
 	}
 	return rows, fmt.Sprintf("%d-%d", e.life, number)
 }
@@ -115,5 +110,4 @@ func (e *Exchange) Flush() {
 	defer e.mu.Unlock()
 	e.life, e.last = lives.Add(1), 0
 	e.rows = map[place]change{}
-	e.log = nil
 }

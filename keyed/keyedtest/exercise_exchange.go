@@ -23,23 +23,6 @@ func ExerciseExchange(t *testing.T, open func(t *testing.T) keyed.Exchange) {
 	}
 }
 
-var exchangeTests = []struct {
-	name string
-	run  func(e *exchangeExercise)
-}{
-	{"nothing was pushed", (*exchangeExercise).nothing},
-	{"what was pushed is pulled once", (*exchangeExercise).once},
-	{"the largest count is kept", (*exchangeExercise).largest},
-	{"a cursor that is not known is the beginning", (*exchangeExercise).cursor},
-	{"no two names are one row", (*exchangeExercise).names},
-	{"counts are exact", (*exchangeExercise).exact},
-	{"many rows come in parts", (*exchangeExercise).many},
-	{"in any order and repeated the same", (*exchangeExercise).schedules},
-	{"a reader beside writers misses nothing", (*exchangeExercise).concurrent},
-	{"no rows", (*exchangeExercise).empty},
-	{"an ended context is an error", (*exchangeExercise).ended},
-}
-
 type exchangeExercise struct {
 	t *testing.T
 	moment
@@ -94,6 +77,16 @@ func (e *exchangeExercise) want(got, want map[place]int64) {
 	e.t.Fatalf("%d rows, want %d", len(got), len(want))
 }
 
+// wantAfter wants a pull of all that comes after cursor to collect rows, and returns the next
+// cursor.
+func (e *exchangeExercise) wantAfter(cursor string, want map[place]int64) (next string) {
+	e.t.Helper()
+	got := map[place]int64{}
+	next = e.pull(cursor, got)
+	e.want(got, want)
+	return next
+}
+
 func (m moment) row(key, region string, count int64) keyed.Row {
 	return keyed.Row{Cell: m.minute(key), Region: region, Count: count}
 }
@@ -107,178 +100,137 @@ func rowsOf(rows ...keyed.Row) map[place]int64 {
 	return m
 }
 
-func (e *exchangeExercise) nothing() {
-	got := map[place]int64{}
-	cursor := e.pull("", got)
-	e.want(got, nil)
-	e.pull(cursor, got)
-	e.want(got, nil)
-}
-
-func (e *exchangeExercise) once() {
-	a, b := e.row("a", "eu", 3), e.row("b", "us", 5)
-	e.push(b, a)
-	got := map[place]int64{}
-	cursor := e.pull("", got)
-	e.want(got, rowsOf(a, b))
-	later := map[place]int64{}
-	cursor = e.pull(cursor, later)
-	e.want(later, nil)
-	a.Count = 4
-	e.push(a)
-	e.pull(cursor, later)
-	e.want(later, rowsOf(a))
-	all := map[place]int64{}
-	e.pull("", all)
-	e.want(all, rowsOf(a, b))
-}
-
-func (e *exchangeExercise) largest() {
-	a := e.row("a", "eu", 9)
-	e.push(a)
-	cursor := e.pull("", map[place]int64{})
-	e.push(e.row("a", "eu", 8), e.row("a", "us", 1))
-	e.push(a)
-	got := map[place]int64{}
-	e.pull(cursor, got)
-	delete(got, place{a.Cell, a.Region}) // a row may come twice
-	e.want(got, rowsOf(e.row("a", "us", 1)))
-	all := map[place]int64{}
-	e.pull("", all)
-	e.want(all, rowsOf(a, e.row("a", "us", 1)))
-}
-
-func (e *exchangeExercise) cursor() {
-	a := e.row("a", "eu", 2)
-	e.push(a)
-	for _, cursor := range []string{"no cursor", "-", "1", "999999-999999", "\xff"} {
+var exchangeTests = []test[exchangeExercise]{
+	{"nothing was pushed", func(e *exchangeExercise) {
+		e.wantAfter(e.wantAfter("", nil), nil)
+	}},
+	{"what was pushed is pulled once", func(e *exchangeExercise) {
+		a, b := e.row("a", "eu", 3), e.row("b", "us", 5)
+		e.push(b, a)
+		cursor := e.wantAfter("", rowsOf(a, b))
+		cursor = e.wantAfter(cursor, nil)
+		a.Count = 4
+		e.push(a)
+		e.wantAfter(cursor, rowsOf(a))
+		e.wantAfter("", rowsOf(a, b))
+	}},
+	{"the largest count is kept", func(e *exchangeExercise) {
+		a := e.row("a", "eu", 9)
+		e.push(a)
+		cursor := e.pull("", map[place]int64{})
+		e.push(e.row("a", "eu", 8), e.row("a", "us", 1))
+		e.push(a)
 		got := map[place]int64{}
 		e.pull(cursor, got)
-		e.want(got, rowsOf(a))
-	}
-}
-
-func (e *exchangeExercise) names() {
-	parts := []string{"a", "a-b", "b", "c", "a:b", ":", "a\x00b", "\x00", "{a}", "\n", "é", "\xff", "1", "A"}
-	var rows []keyed.Row
-	for _, namespace := range parts {
-		for _, key := range parts {
+		delete(got, place{a.Cell, a.Region}) // a row may come twice
+		e.want(got, rowsOf(e.row("a", "us", 1)))
+		e.wantAfter("", rowsOf(a, e.row("a", "us", 1)))
+	}},
+	{"a cursor that is not known is the beginning", func(e *exchangeExercise) {
+		a := e.row("a", "eu", 2)
+		e.push(a)
+		for _, cursor := range []string{"no cursor", "-", "1", "999999-999999", "\xff"} {
+			e.wantAfter(cursor, rowsOf(a))
+		}
+	}},
+	{"no two names are one row", func(e *exchangeExercise) {
+		parts := []string{"a", "a-b", "b", "c", "a:b", ":", "a\x00b", "\x00", "{a}", "\n", "é", "\xff", "1", "A"}
+		var rows []keyed.Row
+		for _, cell := range e.cells(parts...) {
 			for _, region := range []string{"eu", "a", ":", "\xff"} {
-				cell := e.cell(namespace, key, time.Hour)
 				rows = append(rows, keyed.Row{Cell: cell, Region: region, Count: int64(len(rows) + 1)})
 			}
 		}
-	}
-	for ago := range int64(3) {
-		cell := e.cell("w", "w", time.Hour)
-		cell.Sequence -= ago
-		rows = append(rows, keyed.Row{Cell: cell, Region: "eu", Count: 7 + ago})
-	}
-	rows = append(rows, keyed.Row{Cell: e.cell("w", "w", time.Hour+1), Region: "eu", Count: 77})
-	e.push(rows...)
-	got := map[place]int64{}
-	e.pull("", got)
-	e.want(got, rowsOf(rows...))
-}
-
-func (e *exchangeExercise) exact() {
-	const odd = 1<<53 + 1 // no float64
-	a, b := e.row("a", "eu", odd), e.row("b", "eu", math.MaxInt64)
-	e.push(e.row("a", "eu", odd-1), e.row("b", "eu", math.MaxInt64-1))
-	e.push(a, b)
-	got := map[place]int64{}
-	e.pull("", got)
-	e.want(got, rowsOf(a, b))
-}
-
-func (e *exchangeExercise) many() {
-	const chunks, size = 5, 500
-	var all []keyed.Row
-	for c := range chunks {
-		var rows []keyed.Row
-		for i := range size {
-			rows = append(rows, e.row(fmt.Sprint("key ", c, " ", i), "eu", int64(i+1)))
-		}
 		e.push(rows...)
-		all = append(all, rows...)
-	}
-	got := map[place]int64{}
-	e.pull("", got)
-	e.want(got, rowsOf(all...))
-}
-
-// Rows are pushed in a random order, old ones after new ones and many of them twice, while a reader
-// pulls now and then: at the end it has seen the largest counts, as one has that pulls all at once.
-func (e *exchangeExercise) schedules() {
-	random := rand.New(rand.NewPCG(18, 4))
-	want := map[place]int64{}
-	var rows []keyed.Row
-	for range 300 {
-		r := e.row(fmt.Sprint("key ", random.IntN(8)), fmt.Sprint("region ", random.IntN(3)), random.Int64N(100)+1)
-		rows = append(rows, r)
-		want[place{r.Cell, r.Region}] = max(want[place{r.Cell, r.Region}], r.Count)
-	}
-	rows = append(rows, rows...)
-	random.Shuffle(len(rows), func(i, k int) { rows[i], rows[k] = rows[k], rows[i] })
-	seen, cursor := map[place]int64{}, ""
-	for chunk := range slices.Chunk(rows, 20) {
-		e.push(chunk...)
-		if random.IntN(3) == 0 {
+		e.wantAfter("", rowsOf(rows...))
+	}},
+	{"counts are exact", func(e *exchangeExercise) {
+		const odd = 1<<53 + 1 // no float64
+		a, b := e.row("a", "eu", odd), e.row("b", "eu", math.MaxInt64)
+		e.push(e.row("a", "eu", odd-1), e.row("b", "eu", math.MaxInt64-1))
+		e.push(a, b)
+		e.wantAfter("", rowsOf(a, b))
+	}},
+	{"many rows come in parts", func(e *exchangeExercise) {
+		const chunks, size = 5, 500
+		var all []keyed.Row
+		for c := range chunks {
+			var rows []keyed.Row
+			for i := range size {
+				rows = append(rows, e.row(fmt.Sprint("key ", c, " ", i), "eu", int64(i+1)))
+			}
+			e.push(rows...)
+			all = append(all, rows...)
+		}
+		e.wantAfter("", rowsOf(all...))
+	}},
+	// Rows are pushed in a random order, old ones after new ones and many of them twice, while a
+	// reader pulls now and then: at the end it has seen the largest counts, as one has that pulls
+	// all at once.
+	{"in any order and repeated the same", func(e *exchangeExercise) {
+		random := rand.New(rand.NewPCG(18, 4))
+		want := map[place]int64{}
+		var rows []keyed.Row
+		for range 300 {
+			r := e.row(fmt.Sprint("key ", random.IntN(8)), fmt.Sprint("region ", random.IntN(3)), random.Int64N(100)+1)
+			rows = append(rows, r)
+			want[place{r.Cell, r.Region}] = max(want[place{r.Cell, r.Region}], r.Count)
+		}
+		rows = append(rows, rows...)
+		random.Shuffle(len(rows), func(i, k int) { rows[i], rows[k] = rows[k], rows[i] })
+		seen, cursor := map[place]int64{}, ""
+		for chunk := range slices.Chunk(rows, 20) {
+			e.push(chunk...)
+			if random.IntN(3) == 0 {
+				cursor = e.pull(cursor, seen)
+			}
+		}
+		e.pull(cursor, seen)
+		e.want(seen, want)
+		e.wantAfter("", want)
+	}},
+	{"a reader beside writers misses nothing", func(e *exchangeExercise) {
+		const writers, pushes = 4, 25
+		var wg sync.WaitGroup
+		want := map[place]int64{}
+		for w := range writers {
+			region := fmt.Sprint("region ", w)
+			cell := e.minute("a")
+			want[place{cell, region}] = pushes
+			wg.Go(func() {
+				for n := range int64(pushes) {
+					rows := []keyed.Row{{Cell: cell, Region: region, Count: n + 1}}
+					if err := e.exchange.Push(e.t.Context(), rows); err != nil {
+						e.t.Errorf("push: %v", err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { wg.Wait(); close(done) }()
+		seen, cursor := map[place]int64{}, ""
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+			}
 			cursor = e.pull(cursor, seen)
 		}
-	}
-	e.pull(cursor, seen)
-	e.want(seen, want)
-	all := map[place]int64{}
-	e.pull("", all)
-	e.want(all, want)
-}
-
-func (e *exchangeExercise) concurrent() {
-	const writers, pushes = 4, 25
-	var wg sync.WaitGroup
-	want := map[place]int64{}
-	for w := range writers {
-		region := fmt.Sprint("region ", w)
-		cell := e.minute("a")
-		want[place{cell, region}] = pushes
-		wg.Go(func() {
-			for n := range int64(pushes) {
-				rows := []keyed.Row{{Cell: cell, Region: region, Count: n + 1}}
-				if err := e.exchange.Push(e.t.Context(), rows); err != nil {
-					e.t.Errorf("push: %v", err)
-				}
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	seen, cursor := map[place]int64{}, ""
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		default:
+		e.want(seen, want)
+	}},
+	{"no rows", func(e *exchangeExercise) {
+		e.push()
+		e.wantAfter("", nil)
+	}},
+	{"an ended context is an error", func(e *exchangeExercise) {
+		ctx, cancel := context.WithCancel(e.t.Context())
+		cancel()
+		if err := e.exchange.Push(ctx, []keyed.Row{e.row("a", "eu", 1)}); err == nil {
+			e.t.Error("push with an ended context: no error")
 		}
-		cursor = e.pull(cursor, seen)
-	}
-	e.want(seen, want)
-}
-
-func (e *exchangeExercise) empty() {
-	e.push()
-	got := map[place]int64{}
-	e.pull("", got)
-	e.want(got, nil)
-}
-
-func (e *exchangeExercise) ended() {
-	ctx, cancel := context.WithCancel(e.t.Context())
-	cancel()
-	if err := e.exchange.Push(ctx, []keyed.Row{e.row("a", "eu", 1)}); err == nil {
-		e.t.Error("push with an ended context: no error")
-	}
-	if rows, _, err := e.exchange.Pull(ctx, ""); err == nil {
-		e.t.Errorf("pull with an ended context: %v, want an error", rows)
-	}
+		if rows, _, err := e.exchange.Pull(ctx, ""); err == nil {
+			e.t.Errorf("pull with an ended context: %v, want an error", rows)
+		}
+	}},
 }
