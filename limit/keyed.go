@@ -229,7 +229,7 @@ func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 			return failed
 		}
 		if err = refusal(ctx, d, n); err == nil {
-			err = sleep(ctx, cmp.Or(d.RetryAfter, recheck))
+			err = pause(ctx, cmp.Or(d.RetryAfter, recheck), nil)
 		}
 	}
 	return err

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -228,12 +229,7 @@ func (q *Queue) putLocked(now time.Time, instant int64, s slots) int64 {
 
 // insertLocked puts slots into their place, and joins taken slots that touch.
 func (q *Queue) insertLocked(s slots) {
-	i, _ := slices.BinarySearchFunc(q.slots, s.start, func(s slots, start int64) int {
-		if s.start < start {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(q.slots), func(i int) bool { return q.slots[i].start >= s.start })
 	if s.hold == 0 {
 		for i < len(q.slots) && q.slots[i].hold == 0 && q.slots[i].start <= s.end {
 			s.end = max(s.end, q.slots[i].end)

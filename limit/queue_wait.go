@@ -35,32 +35,15 @@ func (q *Queue) WaitN(ctx context.Context, n int) error {
 		return err
 	}
 	// Only the first waiter has a timer.
-	select {
-	case <-w.turn:
-	case <-ctx.Done():
-		q.leave(w)
-		return ctx.Err()
-	}
-	var timer *time.Timer
-	for {
+	for err = pause(ctx, 0, w.turn); err == nil; {
 		delay := q.startFirst()
 		if delay <= 0 {
 			return nil
 		}
-		if timer == nil {
-			timer = time.NewTimer(delay)
-			defer timer.Stop()
-		} else {
-			timer.Reset(delay)
-		}
-		select {
-		case <-timer.C:
-		case <-q.kick:
-		case <-ctx.Done():
-			q.leave(w)
-			return ctx.Err()
-		}
+		err = pause(ctx, delay, q.kick)
 	}
+	q.leave(w)
+	return err
 }
 
 // join joins the line. It returns nil if there is nothing to wait for.

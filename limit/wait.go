@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -70,14 +71,11 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	if err := refusal(ctx, c.limiter.peekAt(time.Now(), n), n); err != nil {
 		return err
 	}
-	select {
-	case <-turn:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := pause(ctx, 0, turn); err != nil {
+		return err
 	}
 	notified := c.limiter.watch(c.kick)
 	defer c.limiter.unwatch(c.kick)
-	var timer *time.Timer
 	for {
 		if err := ctx.Err(); err != nil { // it may have ended together with the turn
 			return err
@@ -89,27 +87,31 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 		if err := refusal(ctx, d, n); err != nil {
 			return err
 		}
-		wait := d.RetryAfter
-		if wait == 0 && !notified {
-			wait = recheck
+		if !notified {
+			d.RetryAfter = cmp.Or(d.RetryAfter, recheck)
 		}
-		var passes <-chan time.Time // nil if only the end of a hold helps
-		if wait > 0 {
-			if timer == nil {
-				timer = time.NewTimer(wait)
-				defer timer.Stop()
-			} else {
-				timer.Reset(wait)
-			}
-			passes = timer.C
-		}
-		select {
-		case <-passes:
-		case <-c.kick:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx, d.RetryAfter, c.kick); err != nil {
+			return err
 		}
 	}
+}
+
+// pause waits until d has passed, or for any time if d is 0, but no longer than until kick.
+// If the context ends first, it returns its error.
+func pause(ctx context.Context, d time.Duration, kick <-chan struct{}) error {
+	var passed <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		passed = timer.C
+	}
+	select {
+	case <-passed:
+	case <-kick:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // refusal returns the error of a request that no wait helps, or none in time; else nil.
