@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -117,10 +118,7 @@ func (b *TokenBucket) WaitN(ctx context.Context, n int) error {
 	r := b.reserveN(now, n, longest)
 	if !r.OK() {
 		// The burst may have changed since.
-		if err := b.neverFits(n); err != nil {
-			return err
-		}
-		return fmt.Errorf("wait for %d tokens: %w", n, ErrDeadline)
+		return cmp.Or(b.neverFits(n), fmt.Errorf("wait for %d tokens: %w", n, ErrDeadline))
 	}
 	delay := r.DelayFrom(now)
 	if delay == 0 {
