@@ -8,7 +8,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -163,7 +162,7 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 
 // decideRLocked decides on a request, and charges nothing. It asks the judge where that is needed.
 func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) {
-	a, cost := t.Account, state.Cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+	a, cost := t.Account, state.Cost{Requests: 1, Count: state.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	switch {
 	case rl.shared != nil && rl.shared.refusesRLocked() != nil:
 		*d = *rl.shared.refusesRLocked()
@@ -188,7 +187,7 @@ func (d *Decision) pass(a *account.Account) {
 }
 
 // deny has the decision be that a request does not pass, where the engine is certain of that.
-func (d *Decision) deny(e *engine.Engine, t *engine.Target, c tokens.Count, span int64, now account.Now) bool {
+func (d *Decision) deny(e *engine.Engine, t *engine.Target, c state.Count, span int64, now account.Now) bool {
 	var v verdict.Verdict
 	if !e.Denies(&v, t, &state.Cost{Requests: 1, Count: c}, span, now) {
 		return false
@@ -243,7 +242,7 @@ func (t *terms) fillBy(by *engine.By, a *asking) {
 
 // askForRLocked fills in what a request asks of its target at a moment; the zero one is not known.
 func (rl *RateLimiter) askForRLocked(r *engine.Request, req *Request, now account.Now) {
-	r.Tokens = tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
+	r.Tokens = state.Count{Input: req.PromptTokens, Output: req.OutputTokens}
 	if rl.pricing != nil {
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, r.Counted, r.Asked, r.Tokens, req.BilledOutput, now.Wall)
 	}

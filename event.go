@@ -8,7 +8,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -244,7 +243,7 @@ func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
 }
 
 // recorded tells of a RecordUsage.
-func (t *teller) recorded(model string, used tokens.Count, cost money.Amount) {
+func (t *teller) recorded(model string, used state.Count, cost money.Amount) {
 	if t != nil {
 		t.tellOf(background, model, Event{Kind: EventRecorded, ID: notice.NextCallID(), Settled: usage(used), Cost: cost})
 	}

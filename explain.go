@@ -16,7 +16,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -271,7 +270,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	var asked [1]engine.Request
 	var items [1]verdict.Item
 	r := &asked[0]
-	r.Target, r.Tokens = *t, tokens.Count{Input: 1, Output: min(max(t.Account.Quota.MaxOTPM, 0), 1)}
+	r.Target, r.Tokens = *t, state.Count{Input: 1, Output: min(max(t.Account.Quota.MaxOTPM, 0), 1)}
 	if rl.pricing != nil {
 		r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0, now.Wall)
 	}

@@ -77,7 +77,6 @@ var importRules = map[string][]string{
 	"internal/catalog": {
 		modulePath + "/internal/errtext", modulePath + "/internal/state", modulePath + "/internal/wire",
 		modulePath + "/money",
-		modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/apicall":        {},
 	"internal/fsx":            {"golang.org/x/sys/..."},
@@ -86,21 +85,20 @@ var importRules = map[string][]string{
 	"internal/fleet": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/store",
 		modulePath + "/internal/wire",
-		modulePath + "/internal/state", modulePath + "/internal/tokens", // in its tests
+		modulePath + "/internal/state", // in its tests
 	},
 	"internal/former": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/clock",
 		modulePath + "/internal/engine", modulePath + "/internal/errtext",
 		modulePath + "/internal/fleet", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/state", modulePath + "/internal/store", modulePath + "/internal/store/sqlitelog",
-		modulePath + "/internal/tokens",
 		modulePath + "/internal/replica", modulePath + "/internal/test/formertest", // in its tests
 	},
 	"internal/replica": {
 		modulePath + "/internal/account", modulePath + "/internal/engine", modulePath + "/internal/fleet",
 		modulePath + "/internal/lines", modulePath + "/internal/state", modulePath + "/internal/store",
 		modulePath + "/internal/verdict", modulePath + "/internal/wire", modulePath + "/money",
-		modulePath + "/internal/catalog", modulePath + "/internal/store/memlog", modulePath + "/internal/tokens", // in its tests
+		modulePath + "/internal/catalog", modulePath + "/internal/store/memlog", // in its tests
 	},
 	"internal/store":           {},
 	"internal/store/memlog":    {modulePath + "/internal/store", modulePath + "/internal/store/storetest"},
@@ -114,27 +112,25 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 		modulePath + "/internal/account",
-		modulePath + "/internal/tokens", // in its tests
 	},
 	"internal/state": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
+		modulePath + "/internal/clock", modulePath + "/internal/errtext",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/breaker":       {},
 	"internal/slidingwindow": {},
 	"internal/tally": {
-		modulePath + "/internal/account", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/internal/account", modulePath + "/internal/state",
 		modulePath + "/money",
 	},
-	"internal/tokens": {},
 	"internal/account": {
 		modulePath + "/adaptive", modulePath + "/limit",
 		modulePath + "/internal/ring", modulePath + "/internal/state",
-		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
+		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/verdict": {
 		modulePath + "/internal/account", modulePath + "/internal/errtext",
-		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/wire",
+		modulePath + "/internal/state", modulePath + "/internal/wire",
 		modulePath + "/money",
 	},
 	"internal/lines": {
@@ -144,7 +140,7 @@ var importRules = map[string][]string{
 	"internal/engine": {
 		modulePath + "/internal/account", modulePath + "/internal/catalog",
 		modulePath + "/internal/lines",
-		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
+		modulePath + "/internal/state", modulePath + "/internal/verdict",
 		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/yamlfile": {
@@ -154,7 +150,7 @@ var importRules = map[string][]string{
 	"internal/jsonscan": {},
 	"internal/pieces":   {},
 	"internal/sse":      {},
-	"internal/ring":     {modulePath + "/internal/tokens"},
+	"internal/ring":     {modulePath + "/internal/state"},
 	"internal/wire":     {},
 	"internal/deadline": {},
 	"internal/profile": {

@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // ProviderLimit is a provider's report of one limit of a model. The zero value reports nothing.
@@ -83,7 +82,7 @@ func (l *ProviderLimits) reports() state.ReportedLimits {
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	rl.change(func(account.Now) (saves bool) {
 		now, t := rl.enterLocked(model)
-		notCounted := tokens.Count{Input: max(limits.Uncounted.PromptTokens, 0), Output: max(limits.Uncounted.OutputTokens, 0)}
+		notCounted := state.Count{Input: max(limits.Uncounted.PromptTokens, 0), Output: max(limits.Uncounted.OutputTokens, 0)}
 		report := engine.Report{
 			Limits: limits.reports(), Counted: limits.Counted.used(), SentAt: now.Instant, Learns: rl.learns, Refused: limits.Refused,
 			Uncounted: state.Cost{Requests: max(limits.UncountedRequests, 0), Count: notCounted},
@@ -200,8 +199,8 @@ func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	}
 }
 
-func (u Usage) tokens() tokens.Count {
-	return tokens.Count{Input: u.PromptTokens, Output: u.OutputTokens}
+func (u Usage) tokens() state.Count {
+	return state.Count{Input: u.PromptTokens, Output: u.OutputTokens}
 }
 
 // Estimate returns what was learned of the answers of model: the zero value before the first.

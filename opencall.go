@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // toldCall is what the events of a call need beside the call itself, from its admission to its end.
@@ -27,7 +26,7 @@ type toldCall struct {
 }
 
 // endOf returns what the event of the end of a call says of that.
-func endOf(c *account.Call, how account.How, used tokens.Count) Event {
+func endOf(c *account.Call, how account.How, used state.Count) Event {
 	switch how {
 	case account.Committed:
 		return Event{Kind: EventSettled, Settled: usage(used), Cost: c.Cost}
@@ -126,7 +125,7 @@ func (t *teller) providersRLocked() int {
 }
 
 // endedLocked returns the event of a call that ends; nil where its admission was not told yet.
-func (t *teller) endedLocked(c *account.Call, how account.How, used tokens.Count, now account.Now) *telling {
+func (t *teller) endedLocked(c *account.Call, how account.How, used state.Count, now account.Now) *telling {
 	told, is := c.Local.(*toldCall)
 	if !is {
 		return nil
@@ -155,7 +154,7 @@ func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how Even
 }
 
 // reservedLocked returns the event of a decision; nil for a denial that is no refusal yet.
-func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, estimate tokens.Count) *telling {
+func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, estimate state.Count) *telling {
 	switch {
 	case made != nil:
 		return t.admittedLocked(by, made)
@@ -166,7 +165,7 @@ func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, esti
 }
 
 // askedLocked returns the event of a call that waits, has waited or was refused. d may be nil.
-func (t *teller) askedLocked(kind EventKind, by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
+func (t *teller) askedLocked(kind EventKind, by *caller, d *Decision, model string, estimate state.Count, err error) *telling {
 	e := by.makeLocked(t, kind)
 	if e == nil {
 		return nil
@@ -232,11 +231,11 @@ func (t *teller) admittedAllLocked(by *caller, made Reservations) (e *telling) {
 }
 
 // estimateRLocked adds up what requests ask of a model, by whatever names they call it.
-func (t *teller) estimateRLocked(reqs []Request, model string) (sum tokens.Count) {
+func (t *teller) estimateRLocked(reqs []Request, model string) (sum state.Count) {
 	name := t.rl.nameRLocked(model)
 	for i := range reqs {
 		if req := &reqs[i]; t.rl.nameRLocked(req.Model) == name {
-			sum = sum.Plus(tokens.Count{Input: max(req.PromptTokens, 0), Output: max(req.OutputTokens, 0)})
+			sum = sum.Plus(state.Count{Input: max(req.PromptTokens, 0), Output: max(req.OutputTokens, 0)})
 		}
 	}
 	return sum

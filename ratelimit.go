@@ -65,7 +65,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -174,7 +173,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if now, ok := rl.nowRLocked(); ok && !rl.engine.Catalog.HasPools() {
 		a := rl.shownRLocked(rl.nameRLocked(model))
 		if a != nil && a.Waiting == 0 && a.IsCurrent(now, rl.span()) {
-			cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
+			cost := state.Cost{Requests: 1, Count: state.Count{Input: estimatedTokens}}
 			if admits, sure := verdict.Admits(a, &cost, now.Instant-rl.span(), now); sure {
 				rl.mu.RUnlock()
 				return admits
@@ -188,16 +187,16 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 // RecordUsage charges one request and its tokens to model, as of now. Negative counts are zero, and
 // sums stop at the largest int. At most Config.MaxModels models without a quota are recorded.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
-	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
+	rl.recordUsage(model, state.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
 // RecordSpend is to RecordUsage what CommitUsage is to Commit.
 func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
-	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
+	rl.recordUsage(model, state.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
 
 // recordUsage is RecordUsage with what is billed of the usage; nil for the usage as it is.
-func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.Usage) {
+func (rl *RateLimiter) recordUsage(model string, used state.Count, bill *money.Usage) {
 	if rl.shared != nil {
 		rl.shared.record(model, used, bill)
 		return

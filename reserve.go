@@ -8,7 +8,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -293,7 +293,7 @@ func (rs Reservations) Cancel() {
 		now := rl.nowLocked()
 		for _, r := range rs {
 			if r != nil && r.home == rl {
-				e = e.then(r.endLocked(account.Cancelled, tokens.Count{}, 0, now))
+				e = e.then(r.endLocked(account.Cancelled, state.Count{}, 0, now))
 			}
 		}
 		rl.leaveLocked(now)

@@ -6,7 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -16,7 +16,7 @@ import (
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Commit(promptTokens, outputTokens int) {
-	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
+	r.commit(state.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
 // CommitUsage is Commit for a call whose cost depends on more than its prompt and output: used has
@@ -26,11 +26,11 @@ func (r *Reservation) Commit(promptTokens, outputTokens int) {
 //
 // Only the first settlement of a reservation counts. CommitUsage is safe for concurrent use.
 func (r *Reservation) CommitUsage(promptTokens, outputTokens int, used money.Usage) {
-	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
+	r.commit(state.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
 
 // commit is Commit with what is billed of the usage; nil for the usage as it is.
-func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
+func (r *Reservation) commit(used state.Count, bill *money.Usage) {
 	if r == nil || r.home == nil {
 		return
 	}
@@ -70,12 +70,12 @@ func (r *Reservation) Cancel() {
 	}
 	rl := r.home
 	if rl.shared != nil {
-		rl.shared.settle(r, account.Cancelled, tokens.Count{}, nil)
+		rl.shared.settle(r, account.Cancelled, state.Count{}, nil)
 		return
 	}
 	rl.mu.Lock()
 	now := rl.nowLocked()
-	e := r.endLocked(account.Cancelled, tokens.Count{}, 0, now)
+	e := r.endLocked(account.Cancelled, state.Count{}, 0, now)
 	rl.leaveLocked(now)
 	rl.mu.Unlock()
 	if e != nil {
@@ -87,7 +87,7 @@ func (r *Reservation) Cancel() {
 func (r *Reservation) claim() bool { return atomic.CompareAndSwapUint32(&r.claimed, 0, 1) }
 
 // endLocked ends the call of a reservation, and returns the event that tells of it.
-func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.Amount, now account.Now) (e *telling) {
+func (r *Reservation) endLocked(how account.How, used state.Count, cost money.Amount, now account.Now) (e *telling) {
 	rl := r.home
 	if rl.shared == nil && rl.engine.Due() <= now.Instant {
 		rl.engine.Advance(now) // it may expire by that
@@ -103,7 +103,7 @@ func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.A
 }
 
 // endCallLocked is endLocked for a private call that is not over.
-func (r *Reservation) endCallLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) (e *telling) {
+func (r *Reservation) endCallLocked(c *account.Call, how account.How, used state.Count, cost money.Amount, now account.Now) (e *telling) {
 	rl := r.home
 	r.call = nil
 	rl.adoptChargedLocked(c, now)
@@ -117,7 +117,7 @@ func (r *Reservation) endCallLocked(c *account.Call, how account.How, used token
 }
 
 // endedLocked adds up a call that ends, and returns the event that tells of it.
-func (rl *RateLimiter) endedLocked(c *account.Call, how account.How, used tokens.Count, now account.Now) *telling {
+func (rl *RateLimiter) endedLocked(c *account.Call, how account.How, used state.Count, now account.Now) *telling {
 	if rl.ledger.Ended(audited{rl}, c, how, used); rl.teller != nil {
 		return rl.teller.endedLocked(c, how, used, now)
 	}
@@ -157,7 +157,7 @@ func (r *Reservation) Arrived(at time.Time) {
 }
 
 // costOfRLocked returns what a call has cost.
-func (rl *RateLimiter) costOfRLocked(c *account.Call, used tokens.Count, bill *money.Usage) money.Amount {
+func (rl *RateLimiter) costOfRLocked(c *account.Call, used state.Count, bill *money.Usage) money.Amount {
 	var name string
 	if c.Model != nil {
 		name = c.Model.Name

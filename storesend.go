@@ -7,7 +7,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -16,14 +15,14 @@ type settling struct {
 	rl   *RateLimiter
 	call *account.Call
 	how  account.How
-	used tokens.Count
+	used state.Count
 	cost money.Amount
 	now  account.Now
 	e    *telling
 }
 
 // settle ends a call of this limiter, and returns once that is in the log, or the store is away.
-func (s *shared) settle(r *Reservation, how account.How, used tokens.Count, bill *money.Usage) {
+func (s *shared) settle(r *Reservation, how account.How, used state.Count, bill *money.Usage) {
 	rl := s.rl
 	is := &settling{rl: rl, how: how, used: used, now: s.now()}
 	rl.mu.RLock()
@@ -68,7 +67,7 @@ type sending struct {
 type ending struct {
 	call *account.Call
 	how  account.How
-	used tokens.Count
+	used state.Count
 	now  account.Now
 }
 
@@ -81,7 +80,7 @@ func (s *shared) putLocked(c engine.Command) {
 }
 
 // endLocked has the end of a call of this limiter sent. It is told of when that is known.
-func (s *shared) endLocked(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
+func (s *shared) endLocked(c *account.Call, how account.How, used state.Count, cost money.Amount, now account.Now) {
 	c.Cost = cost
 	s.putLocked(engine.Settle{ID: c.ID, How: how, Used: used, Cost: cost})
 	s.next.ends = append(s.next.ends, ending{c, how, used, now})
@@ -96,7 +95,7 @@ func (s *shared) lostLocked(c *account.Call) {
 }
 
 // record is RecordUsage.
-func (s *shared) record(model string, used tokens.Count, bill *money.Usage) {
+func (s *shared) record(model string, used state.Count, bill *money.Usage) {
 	rl := s.rl
 	rl.mu.Lock()
 	now, t := rl.enterLocked(model)

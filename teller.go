@@ -8,7 +8,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // drainFor is how long Close waits for a handler, also one that calls it, or for the next event.
@@ -295,4 +295,4 @@ func (c *caller) makeLocked(t *teller, kind EventKind) (e *telling) {
 }
 
 // usage returns tokens as events have them.
-func usage(c tokens.Count) Usage { return Usage{max(c.Input, 0), max(c.Output, 0)} }
+func usage(c state.Count) Usage { return Usage{max(c.Input, 0), max(c.Output, 0)} }

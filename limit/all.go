@@ -25,16 +25,13 @@ package limit
 //
 // Wait and WaitN learn of the end of any Hold at once. Only in a Set with a Limiter of the
 // caller they try again every 100 ms while RetryAfter is 0.
-type Set struct {
-	together
-}
+type Set struct{ joint }
 
 // All returns the Set of the limiters. Nil limiters are left out, a limiter that is given
 // twice counts once, and a Set or a Tree is replaced by its members. A Set without members
 // admits everything.
 func All(limiters ...Limiter) *Set {
 	s := &Set{}
-	s.joint = newJoint(new(jointLock), limiters)
-	s.init(s)
+	s.begin(new(jointLock), limiters)
 	return s
 }

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,12 +11,10 @@ import (
 // While units are on Hold it decides behind a mutex, as GCRA does. Make it with
 // NewAtomicGCRA: the zero AtomicGCRA panics. It is safe for concurrent use.
 type AtomicGCRA struct {
-	caller
-	spare int64 // the most that a bucket with room for one more unit may hold, in ns
-	cell  atomic.Pointer[cell]
-
-	mu      sync.Mutex // guards the account, and replacing the cell
-	account account    // the state while units are on hold
+	guarded       // the account, and replacing the cell
+	spare   int64 // the most that a bucket with room for one more unit may hold, in ns
+	cell    atomic.Pointer[cell]
+	account account // the state while units are on hold
 }
 
 // cell is the word of an AtomicGCRA and the origin of its time line. The cell of a limiter
@@ -40,7 +37,8 @@ func NewAtomicGCRA(rate Rate, burst int) (*AtomicGCRA, error) {
 		return nil, err
 	}
 	g := &AtomicGCRA{account: newAccount(b), spare: b.cost(burst - 1).ns}
-	g.init(g)
+	g.begin(g)
+	g.limiter = g // whose TakeAt mostly needs no mutex
 	return g, nil
 }
 
@@ -74,13 +72,13 @@ func (g *AtomicGCRA) TakeAt(now time.Time, n int) Decision {
 	for {
 		c := g.cell.Load()
 		if c == nil {
-			return g.takeLine(now, n)
+			return g.guarded.TakeAt(now, n)
 		}
 		line := timeline{c.origin, true}
 		instant, early := line.at(now)
 		tat := c.tat.Load()
 		if line.ends(instant) || tat == elsewhere {
-			return g.takeLine(now, n)
+			return g.guarded.TakeAt(now, n)
 		}
 		d, next := g.account.decide(instant, mark{ns: tat}, 0, n)
 		if !d.OK || n == 0 || c.tat.CompareAndSwap(tat, next.ns) {
@@ -89,76 +87,40 @@ func (g *AtomicGCRA) TakeAt(now time.Time, n int) Decision {
 	}
 }
 
-// takeLine is TakeAt while units are on hold, and at an instant at which a line begins.
-func (g *AtomicGCRA) takeLine(now time.Time, n int) Decision {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// decideLocked decides while units are on hold, and at an instant at which a line begins.
+func (g *AtomicGCRA) decideLocked(now time.Time, n int, is purpose) (id uint64, d Decision) {
 	for len(g.account.holds.open) == 0 {
-		c, tat := g.loadLocked()
-		d := g.account.takeLocked(now, n)
-		if !d.OK || n == 0 {
-			return d
+		c, tat := g.cell.Load(), int64(0)
+		if c != nil {
+			tat = c.tat.Load()
+			g.account.line, g.account.tat = timeline{c.origin, true}, mark{ns: tat}
+		}
+		if _, d = g.account.decideLocked(now, n, peek); is == peek || !d.OK || n == 0 {
+			return 0, d
 		}
 		// A goroutine that still has this cell must find nothing to swap there.
-		if c == nil || c.tat.CompareAndSwap(tat, elsewhere) {
-			g.startLocked(g.account.line.origin, g.account.tat.ns)
-			return d
-		}
-	}
-	return g.account.takeLocked(now, n)
-}
-
-func (g *AtomicGCRA) peekAt(now time.Time, n int) Decision {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.account.holds.open) == 0 {
-		g.loadLocked()
-	}
-	return g.account.peekLocked(now, n)
-}
-
-// HoldAt sets n units aside if all of them may pass.
-func (g *AtomicGCRA) HoldAt(now time.Time, n int) (Hold, Decision) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for len(g.account.holds.open) == 0 {
-		c, tat := g.loadLocked()
-		if d := g.account.peekLocked(now, n); !d.OK || n == 0 {
-			return Hold{}, d
-		}
 		if c == nil || c.tat.CompareAndSwap(tat, elsewhere) {
 			break
 		}
 	}
-	id, d := g.account.holdLocked(now, n)
-	return heldBy(g, id), d
+	id, d = g.account.decideLocked(now, n, is)
+	g.releaseLocked()
+	return id, d
 }
 
-func (g *AtomicGCRA) end(id uint64, commit bool) {
-	g.mu.Lock()
+func (g *AtomicGCRA) endLocked(id uint64, commit bool) bool {
 	ended := g.account.endLocked(id, commit)
-	if ended && len(g.account.holds.open) == 0 {
-		g.startLocked(g.account.line.origin, g.account.tat.ns)
-	}
-	g.mu.Unlock()
 	if ended {
-		g.changed()
+		g.releaseLocked()
 	}
+	return ended
 }
 
-// loadLocked sets the account to the word; nothing may be on hold. The cell is nil if no
-// line has begun.
-func (g *AtomicGCRA) loadLocked() (c *cell, tat int64) {
-	if c = g.cell.Load(); c != nil {
-		tat = c.tat.Load()
-		g.account.line, g.account.tat = timeline{c.origin, true}, mark{ns: tat}
+// releaseLocked makes a new cell the state, unless units are on hold.
+func (g *AtomicGCRA) releaseLocked() {
+	if len(g.account.holds.open) == 0 {
+		c := &cell{origin: g.account.line.origin}
+		c.tat.Store(g.account.tat.ns)
+		g.cell.Store(c)
 	}
-	return c, tat
-}
-
-func (g *AtomicGCRA) startLocked(origin time.Time, tat int64) *cell {
-	c := &cell{origin: origin}
-	c.tat.Store(tat)
-	g.cell.Store(c)
-	return c
 }

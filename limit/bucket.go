@@ -42,18 +42,14 @@ func newBucket(operation, name string, count int, per time.Duration, capacity in
 	}
 	divisor := gcd(int64(per), int64(count))
 	b := bucket{num: int64(per) / divisor, den: int64(count) / divisor, capacity: capacity}
-	overflows := false
-	if high, low := bits.Mul64(uint64(capacity), uint64(b.num)); high >= uint64(b.den) {
-		overflows = true
-	} else if ns, _ := bits.Div64(high, low, uint64(b.den)); ns > uint64(maxSpan) {
-		overflows = true
+	if high, low := bits.Mul64(uint64(capacity), uint64(b.num)); high < uint64(b.den) {
+		if ns, _ := bits.Div64(high, low, uint64(b.den)); ns <= uint64(maxSpan) {
+			b.unit, b.brim = b.cost(1), b.cost(capacity)
+			return b, nil
+		}
 	}
-	if overflows {
-		return bucket{}, fmt.Errorf("%s: %w: %s is %d, which takes longer than %v at %v",
-			operation, ErrInvalid, name, capacity, maxSpan, Rate{count, per})
-	}
-	b.unit, b.brim = b.cost(1), b.cost(capacity)
-	return b, nil
+	return bucket{}, fmt.Errorf("%s: %w: %s is %d, which takes longer than %v at %v",
+		operation, ErrInvalid, name, capacity, maxSpan, Rate{count, per})
 }
 
 func gcd(a, b int64) int64 {

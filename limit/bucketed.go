@@ -1,22 +1,20 @@
 package limit
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // bucketed is one bucket behind a mutex: GCRA and Meter differ only in how long a unit
 // takes to drain.
 type bucketed struct {
-	caller
-	mu      sync.Mutex
+	guarded
 	account account
 }
 
-// begin sets the bucket. It must be called before any other method.
-func (l *bucketed) begin(b bucket) {
+// begin sets the bucket, or returns the error of making it. It must be called before any other
+// method.
+func (l *bucketed) begin(b bucket, err error) error {
 	l.account = newAccount(b)
-	l.init(l)
+	l.guarded.begin(&l.account)
+	return err
 }
 
 // Allow reports whether one unit may pass now, and charges it if so. It is faster than
@@ -24,7 +22,7 @@ func (l *bucketed) begin(b bucket) {
 func (l *bucketed) Allow() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.account.allowNowLocked()
+	_, ok, _ := l.account.allowLocked(nil)
 	return ok
 }
 
@@ -32,35 +30,6 @@ func (l *bucketed) Allow() bool {
 func (l *bucketed) allowAt(now time.Time) (ok bool, reset time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.account.allowLocked(now)
-}
-
-// TakeAt charges n units at now if all of them may pass.
-func (l *bucketed) TakeAt(now time.Time, n int) Decision {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.account.takeLocked(now, n)
-}
-
-func (l *bucketed) peekAt(now time.Time, n int) Decision {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.account.peekLocked(now, n)
-}
-
-// HoldAt sets n units aside if all of them may pass.
-func (l *bucketed) HoldAt(now time.Time, n int) (Hold, Decision) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	id, d := l.account.holdLocked(now, n)
-	return heldBy(l, id), d
-}
-
-func (l *bucketed) end(id uint64, commit bool) {
-	l.mu.Lock()
-	ended := l.account.endLocked(id, commit)
-	l.mu.Unlock()
-	if ended {
-		l.changed()
-	}
+	_, ok, reset = l.account.allowLocked(&now)
+	return ok, reset
 }

@@ -1,16 +1,16 @@
 package limit
 
 import (
-	"sync"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/slidingwindow"
 )
 
 // cellCounter counts the units of the current cell and, if it slides, a share of those of
 // the cell before. FixedWindow, AnchoredWindow and SlidingCounter differ only in when a
 // cell begins and in whether they slide.
 type cellCounter struct {
-	caller
-	mu     sync.Mutex
+	guarded
 	cells  cells
 	limit  int
 	slides bool
@@ -24,17 +24,16 @@ type pair struct {
 	previous, current int
 }
 
-func (c *cellCounter) begin(limit int, cells cells, slides bool) {
+// begin sets the parameters, or returns an error. It must be called before any other method.
+func (c *cellCounter) begin(operation string, limit int, cells cells, slides bool) error {
 	c.limit, c.cells, c.slides = limit, cells, slides
-	c.init(c)
+	c.guarded.begin(c)
+	return validate(operation, "limit", limit, "window", cells.length)
 }
 
 // sum returns the units that count while left of the cell is left.
 func (p pair) sum(left, window time.Duration) int {
-	if p.previous == 0 {
-		return p.current
-	}
-	return p.current + weighted(p.previous, left, window)
+	return p.current + int(slidingwindow.Weighted(int64(p.previous), int64(left), int64(window)))
 }
 
 // until returns how long it takes from place p on until the counts sum to at most room. It
@@ -50,34 +49,8 @@ func (c *cellCounter) until(p place, count pair, room int) time.Duration {
 	return window - p.elapsed
 }
 
-// decideLocked returns the decision, and the place and the counts of now if that is
-// charged.
-func (c *cellCounter) decideLocked(now time.Time, n int) (d Decision, p place, count pair) {
-	p = c.cells.at(now)
-	switch ahead := p.cell - c.cells.number; {
-	case ahead == 0:
-		count = c.count
-	case ahead == 1 && c.slides:
-		count.previous = c.count.current
-	}
-	unheld := c.limit - c.holds.units
-	remaining := unheld - count.sum(c.cells.length-p.elapsed, c.cells.length)
-	switch {
-	case n < 0 || n > c.limit:
-		d.Never = true
-	case n > unheld: // only the end of a hold helps
-	case n > remaining:
-		d.RetryAfter = sum(c.until(p, count, unheld-n), p.behind)
-	default:
-		d.OK = true
-		count.current += n
-		remaining -= n
-	}
-	d.Remaining = remaining
-	if reset := c.until(p, count, 0); reset > 0 {
-		d.ResetAfter = sum(reset, p.behind)
-	}
-	return d, p, count
+func fades(count, room int, window time.Duration) time.Duration {
+	return time.Duration(slidingwindow.Fades(int64(count), int64(room), int64(window)))
 }
 
 // Allow reports whether one unit may pass now, and charges it if so. It is faster than
@@ -99,55 +72,49 @@ func (c *cellCounter) Allow() bool {
 	return ok
 }
 
-// TakeAt charges n units at now if all of them may pass.
-func (c *cellCounter) TakeAt(now time.Time, n int) Decision {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d, p, count := c.decideLocked(now, n)
-	if d.OK && n > 0 {
-		c.cells.moveTo(p)
-		c.count = count
+func (c *cellCounter) decideLocked(now time.Time, n int, is purpose) (id uint64, d Decision) {
+	p := c.cells.at(now)
+	var count pair
+	switch ahead := p.cell - c.cells.number; {
+	case ahead == 0:
+		count = c.count
+	case ahead == 1 && c.slides:
+		count.previous = c.count.current
 	}
-	return d
-}
-
-func (c *cellCounter) peekAt(now time.Time, n int) Decision {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d, _, _ := c.decideLocked(now, n)
-	return d
-}
-
-// HoldAt sets n units aside if all of them may pass.
-func (c *cellCounter) HoldAt(now time.Time, n int) (Hold, Decision) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d, p, count := c.decideLocked(now, n)
-	if !d.OK || n == 0 {
-		return Hold{}, d
+	unheld := c.limit - c.holds.units
+	d.Remaining = unheld - count.sum(c.cells.length-p.elapsed, c.cells.length)
+	switch {
+	case n < 0 || n > c.limit:
+		d.Never = true
+	case n > unheld: // only the end of a hold helps
+	case n > d.Remaining:
+		d.RetryAfter = sum(c.until(p, count, unheld-n), p.behind)
+	default:
+		d.OK = true
+		d.Remaining -= n
+		count.current += n
+	}
+	if reset := c.until(p, count, 0); reset > 0 {
+		d.ResetAfter = sum(reset, p.behind)
+	}
+	if is == peek || !d.OK || n == 0 {
+		return 0, d
 	}
 	c.cells.moveTo(p)
-	c.count = pair{count.previous, count.current - n}
-	id := c.holds.add(p.cell, n, struct{}{})
-	d, _, _ = c.decideLocked(now, 0)
-	return Hold{c, id}, d
-}
-
-func (c *cellCounter) end(id uint64, commit bool) {
-	c.mu.Lock()
-	ended := c.endLocked(id, commit)
-	c.mu.Unlock()
-	if ended {
-		c.changed()
+	c.count = count
+	if is == hold {
+		c.count.current -= n
+		id = c.holds.add(p.cell, n, struct{}{})
+		_, d = c.decideLocked(now, 0, peek)
 	}
+	return id, d
 }
 
 func (c *cellCounter) endLocked(id uint64, commit bool) bool {
-	i, ok := c.holds.find(id)
+	o, _, ok := c.holds.remove(id)
 	if !ok {
 		return false
 	}
-	o := c.holds.remove(i)
 	switch ago := c.cells.number - o.at; {
 	case ago == 0 && commit:
 		c.count.current += o.n

@@ -20,12 +20,8 @@ type FixedWindow struct {
 // NewFixedWindow returns an empty FixedWindow. It returns an error that matches ErrInvalid
 // for a limit or a window that is not positive, and for a window above 36 years.
 func NewFixedWindow(limit int, window time.Duration) (*FixedWindow, error) {
-	if err := validateWindow("new fixed window", limit, window); err != nil {
-		return nil, err
-	}
-	f := &FixedWindow{}
-	f.begin(limit, cells{length: window, aligned: true}, false)
-	return f, nil
+	f := new(FixedWindow)
+	return made(f, f.begin("new fixed window", limit, cells{length: window, aligned: true}, false))
 }
 
 // AnchoredWindow admits up to limit units in a window that begins with the first request.
@@ -48,10 +44,6 @@ type AnchoredWindow struct {
 // error that matches ErrInvalid for a limit or a window that is not positive, and for a
 // window above 36 years.
 func NewAnchoredWindow(limit int, window time.Duration) (*AnchoredWindow, error) {
-	if err := validateWindow("new anchored window", limit, window); err != nil {
-		return nil, err
-	}
-	a := &AnchoredWindow{}
-	a.begin(limit, cells{length: window}, false)
-	return a, nil
+	a := new(AnchoredWindow)
+	return made(a, a.begin("new anchored window", limit, cells{length: window}, false))
 }

@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // GCRA is the generic cell rate algorithm (ITU-T I.371) behind a mutex: a bucket that
 // admits up to burst units at once, and one more every T = Per/Count, rounded up to a
@@ -12,13 +15,8 @@ type GCRA struct{ bucketed }
 // for a rate that is not positive or above one unit in a nanosecond, for a burst below 1,
 // and for a burst that takes longer than 36 years at this rate.
 func NewGCRA(rate Rate, burst int) (*GCRA, error) {
-	b, err := newIntervals("new GCRA", "burst", rate, burst)
-	if err != nil {
-		return nil, err
-	}
 	g := new(GCRA)
-	g.begin(b)
-	return g, nil
+	return made(g, g.begin(newIntervals("new GCRA", "burst", rate, burst)))
 }
 
 // newIntervals returns a bucket whose units take whole nanoseconds to drain, rounded up.
@@ -28,11 +26,8 @@ func newIntervals(operation, name string, rate Rate, capacity int) (bucket, erro
 		return bucket{}, err
 	}
 	if int64(rate.Count) > int64(rate.Per) {
-		return bucket{}, rate.tooFast(operation)
+		return bucket{}, fmt.Errorf("%s: %w: rate is %v, want at most one in a nanosecond", operation, ErrInvalid, rate)
 	}
-	interval := rate.Per / time.Duration(rate.Count)
-	if rate.Per%time.Duration(rate.Count) > 0 {
-		interval++
-	}
-	return newBucket(operation, name, 1, interval, capacity)
+	count := time.Duration(rate.Count)
+	return newBucket(operation, name, 1, (rate.Per+count-1)/count, capacity)
 }

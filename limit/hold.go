@@ -77,15 +77,14 @@ func (h *holds[S]) add(at int64, n int, data S) (id uint64) {
 	return h.last
 }
 
-// find returns the index of a hold in open; ok is false when it has ended.
-func (h *holds[S]) find(id uint64) (i int, ok bool) {
-	return slices.BinarySearchFunc(h.open, id, func(o open[S], id uint64) int { return cmp.Compare(o.id, id) })
-}
-
-// remove removes the hold at an index, and returns it.
-func (h *holds[S]) remove(i int) open[S] {
-	o := h.open[i]
-	h.units -= o.n
-	h.open = slices.Delete(h.open, i, i+1)
-	return o
+// remove removes a hold, and returns it and the index in open that it had; ok is false when it
+// has ended.
+func (h *holds[S]) remove(id uint64) (o open[S], i int, ok bool) {
+	i, ok = slices.BinarySearchFunc(h.open, id, func(o open[S], id uint64) int { return cmp.Compare(o.id, id) })
+	if ok {
+		o = h.open[i]
+		h.units -= o.n
+		h.open = slices.Delete(h.open, i, i+1)
+	}
+	return o, i, ok
 }

@@ -8,48 +8,18 @@ import (
 	"time"
 )
 
-// joint is several limiters for one request: it takes from all of them or from none.
+// joint is several limiters for one request: a Set, or a level of a Tree. It takes from all of
+// them or from none.
 //
 // A joint first peeks at all members, and only if none refuses, it puts the request on hold
 // with one after the other. So a refusal leaves no trace, and never stands in the way of
 // other requests. Holds are given back only if a member was charged elsewhere between the
 // two steps.
 type joint struct {
-	lock    *jointLock
-	members []member // Holders come first
-}
-
-// together is a joint as a limiter: a Set, or a level of a Tree.
-type together struct {
 	caller
-	joint joint
-}
-
-// TakeAt charges n units at now with all of the limiters if all of them admit them.
-func (t *together) TakeAt(now time.Time, n int) Decision {
-	d, _ := t.joint.takeAt(now, n)
-	return d
-}
-
-func (t *together) peekAt(now time.Time, n int) Decision {
-	d, _ := t.joint.peekAt(now, n)
-	return d
-}
-
-// HoldAt sets n units aside with all of the limiters if all of them admit them.
-func (t *together) HoldAt(now time.Time, n int) (Hold, Decision) {
-	h, d, _ := t.joint.holdAt(&t.caller, now, n)
-	return h, d
-}
-
-func (t *together) watch(kick chan struct{}) bool {
-	t.caller.watch(kick)
-	return t.joint.watch(kick)
-}
-
-func (t *together) unwatch(kick chan struct{}) {
-	t.caller.unwatch(kick)
-	t.joint.unwatch(kick)
+	lock    *jointLock
+	members []member
+	holders int // of the members, the first ones
 }
 
 // member is one of the limiters, and its methods beside TakeAt.
@@ -67,31 +37,23 @@ type jointLock struct {
 	held []Hold     // of the members that have the request on hold
 }
 
-// newJoint returns a joint of the limiters without nil ones and repetitions. A Set or a
-// Tree is replaced by its members, so that no joint ever locks another, in any nesting.
-func newJoint(lock *jointLock, limiters []Limiter) joint {
-	j := joint{lock: lock}
+// begin makes a joint of the limiters without nil ones and repetitions. A Set or a Tree is
+// replaced by its members, so that no joint ever locks another, in any nesting. It must be
+// called before any other method.
+func (j *joint) begin(lock *jointLock, limiters []Limiter) {
+	j.lock = lock
+	j.init(j)
 	for level, l := range limiters {
 		switch l := l.(type) {
 		case nil:
 		case *Set:
-			j.addAll(l.joint.members, level)
+			j.addAll(l.members, level)
 		case *Tree:
-			j.addAll(l.joint.members, level)
+			j.addAll(l.members, level)
 		default:
 			j.add(l, level)
 		}
 	}
-	slices.SortStableFunc(j.members, func(a, b member) int {
-		switch {
-		case a.holder != nil && b.holder == nil:
-			return -1
-		case a.holder == nil && b.holder != nil:
-			return 1
-		}
-		return 0
-	})
-	return j
 }
 
 func (j *joint) addAll(members []member, level int) {
@@ -105,9 +67,13 @@ func (j *joint) add(l Limiter, level int) {
 		return
 	}
 	m := member{Limiter: l, level: level}
-	m.holder, _ = l.(Holder)
 	m.peeker, _ = l.(peeker)
-	j.members = append(j.members, m)
+	if m.holder, _ = l.(Holder); m.holder == nil {
+		j.members = append(j.members, m)
+		return
+	}
+	j.members = slices.Insert(j.members, j.holders, m)
+	j.holders++
 }
 
 // same reports whether a and b are one limiter. Limiters that cannot be compared are not:
@@ -132,16 +98,18 @@ func (l *jointLock) clearLocked() {
 	l.held = l.held[:0]
 }
 
+// TakeAt charges n units at now with all of the limiters if all of them admit them.
+func (j *joint) TakeAt(now time.Time, n int) Decision {
+	d, _ := j.takeAt(now, n)
+	return d
+}
+
 // takeAt is TakeAt, and returns the level of the member that refuses.
 func (j *joint) takeAt(now time.Time, n int) (d Decision, level int) {
 	j.lock.Lock()
 	defer j.lock.unlock()
-	if d, level = j.peekLocked(now, n); !d.OK || n == 0 {
-		return d, level
-	}
 	// The last member needs no hold: if it admits, all have.
-	last := len(j.members) - 1
-	if d, level = j.gatherLocked(now, n, last); !d.OK {
+	if d, level = j.gatherLocked(now, n, len(j.members)-1); !d.OK || n == 0 {
 		return d, level
 	}
 	for i, h := range j.lock.held {
@@ -152,28 +120,24 @@ func (j *joint) takeAt(now time.Time, n int) (d Decision, level int) {
 	return j.verdict(n)
 }
 
-func (j *joint) peekAt(now time.Time, n int) (d Decision, level int) {
+func (j *joint) peekAt(now time.Time, n int) Decision {
 	j.lock.Lock()
 	defer j.lock.unlock()
-	return j.peekLocked(now, n)
+	d, _ := j.peekLocked(now, n)
+	return d
 }
 
-// holdAt is HoldAt, and returns the level of the member that refuses. The end of the hold
-// notifies the waiters of c.
-func (j *joint) holdAt(c *caller, now time.Time, n int) (h Hold, d Decision, level int) {
+// HoldAt sets n units aside with all of the limiters if all of them admit them.
+func (j *joint) HoldAt(now time.Time, n int) (Hold, Decision) {
 	j.lock.Lock()
 	defer j.lock.unlock()
-	if d, level = j.peekLocked(now, n); !d.OK || n == 0 {
-		return Hold{}, d, level
+	d, _ := j.gatherLocked(now, n, len(j.members))
+	if len(j.lock.held) == 0 {
+		return Hold{}, d
 	}
-	if d, level = j.gatherLocked(now, n, len(j.members)); !d.OK {
-		return Hold{}, d, level
-	}
-	if len(j.lock.held) > 0 {
-		h = Hold{owner: &jointHold{lock: j.lock, caller: c, holds: slices.Clone(j.lock.held)}}
-		j.lock.clearLocked()
-	}
-	return h, d, level
+	h := Hold{owner: &jointHold{joint: j, holds: slices.Clone(j.lock.held)}}
+	j.lock.clearLocked()
+	return h, d
 }
 
 // peekLocked asks all members. A member that can only be asked with a charge is assumed to
@@ -211,12 +175,15 @@ func (j *joint) resolveLocked(now time.Time, n int) (d Decision, level int) {
 	return j.verdict(n)
 }
 
-// gatherLocked holds n units with the first holds members, and takes them from the others
-// and from members that cannot hold. It stops at the first that refuses.
+// gatherLocked peeks, and then holds n units with the first holds members, and takes them from
+// the others and from members that cannot hold. It stops at the first that refuses.
 func (j *joint) gatherLocked(now time.Time, n, holds int) (d Decision, level int) {
+	if d, level = j.peekLocked(now, n); !d.OK || n == 0 {
+		return d, level
+	}
 	for i, m := range j.members {
 		seen := &j.lock.seen[i]
-		if m.holder != nil && i < holds {
+		if i < min(holds, j.holders) {
 			var h Hold
 			h, *seen = m.holder.HoldAt(now, n)
 			j.lock.held = append(j.lock.held, h)
@@ -265,6 +232,7 @@ func hardness(d Decision) time.Duration {
 // such a member is tried with a hold on the others, and two waiters would wake each other
 // for ever with the ends of those holds.
 func (j *joint) watch(kick chan struct{}) bool {
+	j.caller.watch(kick)
 	for i, m := range j.members {
 		if w, ok := m.Limiter.(watched); !ok || !w.watch(kick) {
 			unwatch(j.members[:i+1], kick)
@@ -274,7 +242,10 @@ func (j *joint) watch(kick chan struct{}) bool {
 	return true
 }
 
-func (j *joint) unwatch(kick chan struct{}) { unwatch(j.members, kick) }
+func (j *joint) unwatch(kick chan struct{}) {
+	j.caller.unwatch(kick)
+	unwatch(j.members, kick)
+}
 
 func unwatch(members []member, kick chan struct{}) {
 	for _, m := range members {
@@ -286,20 +257,19 @@ func unwatch(members []member, kick chan struct{}) {
 
 // jointHold is the holds of the members for one request.
 type jointHold struct {
-	lock   *jointLock
-	caller *caller
-	holds  []Hold // guarded by lock; nil when they have ended
+	joint *joint
+	holds []Hold // guarded by the lock of the joint; nil when they have ended
 }
 
 func (h *jointHold) end(_ uint64, commit bool) {
-	h.lock.Lock()
+	h.joint.lock.Lock()
 	holds := h.holds
 	h.holds = nil
 	for _, part := range holds {
 		part.finish(commit)
 	}
-	h.lock.Unlock()
+	h.joint.lock.Unlock()
 	if holds != nil {
-		h.caller.changed()
+		h.joint.changed()
 	}
 }

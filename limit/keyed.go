@@ -97,16 +97,39 @@ func (k *Keyed[K]) TakeAt(key K, now time.Time, n int) (Decision, error) {
 	if k.takeKnown(&d, key, now, n, false) {
 		return d, nil
 	}
+	_, d, err := k.ask(key, now, n, false)
+	return d, err
+}
+
+// HoldAt sets n units aside with the limiter of key if all of them may pass. Its errors are those
+// of TakeAt, and one that matches ErrInvalid if the limiter is not a Holder.
+func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
+	return k.ask(key, now, n, true)
+}
+
+// ask is TakeAt or HoldAt under no lock.
+func (k *Keyed[K]) ask(key K, now time.Time, n int, holds bool) (h Hold, _ Decision, _ error) {
 	e, d, err := k.enter(key, now, n)
 	if e == nil {
-		return d, err
+		return h, d, err
 	}
 	at := latest(now, *e.floor)
-	defer func() { k.leave(e, at, d.OK && n > 0, d.ResetAfter) }()
-	if d = e.limiter.TakeAt(at, n); e.full {
+	defer func() {
+		if h == (Hold{}) {
+			k.leave(e, at, d.OK && n > 0, d.ResetAfter)
+		}
+	}()
+	if !holds {
+		d = e.limiter.TakeAt(at, n)
+	} else if holder, ok := e.limiter.(Holder); !ok {
+		return h, d, fmt.Errorf("hold for a key: %w: limiter is a %T, want a Holder", ErrInvalid, e.limiter)
+	} else if h, d = holder.HoldAt(at, n); h != (Hold{}) {
+		h = Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: at}}
+	}
+	if e.full {
 		d.Remaining = 0
 	}
-	return d.asOf(at.Sub(now)), nil
+	return h, d.asOf(at.Sub(now)), nil
 }
 
 // takeKnown is TakeAt under the lock of the key, if that has a limiter which calls no code of
@@ -158,33 +181,6 @@ func (k *Keyed[K]) Allow(key K) bool {
 	return d.OK
 }
 
-// HoldAt sets n units aside with the limiter of key if all of them may pass. Its errors are those
-// of TakeAt, and one that matches ErrInvalid if the limiter is not a Holder.
-func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
-	e, d, err := k.enter(key, now, n)
-	if e == nil {
-		return Hold{}, d, err
-	}
-	var h Hold
-	at := latest(now, *e.floor)
-	defer func() {
-		if h == (Hold{}) {
-			k.leave(e, at, d.OK && n > 0, d.ResetAfter)
-		}
-	}()
-	holder, ok := e.limiter.(Holder)
-	if !ok {
-		return h, Decision{}, fmt.Errorf("hold for a key: %w: limiter is a %T, want a Holder", ErrInvalid, e.limiter)
-	}
-	hold, d := holder.HoldAt(at, n)
-	if hold != (Hold{}) {
-		h.owner = &keyedHold[K]{keyed: k, entry: e, hold: hold, at: at}
-	} else if e.full {
-		d.Remaining = 0
-	}
-	return h, d.asOf(at.Sub(now)), nil
-}
-
 // keyedHold is a hold of the limiter of a key, whose entry stays until the hold ends.
 type keyedHold[K comparable] struct {
 	keyed *Keyed[K]
@@ -229,7 +225,7 @@ func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 			return failed
 		}
 		if err = refusal(ctx, d, n); err == nil {
-			err = sleep(ctx, cmp.Or(d.RetryAfter, recheck))
+			err = pause(ctx, cmp.Or(d.RetryAfter, recheck), nil)
 		}
 	}
 	return err

@@ -15,11 +15,6 @@ func NewMeter(rate Rate, capacity int) (*Meter, error) {
 	if err := rate.validate(operation); err != nil {
 		return nil, err
 	}
-	b, err := newBucket(operation, "capacity", rate.Count, rate.Per, capacity)
-	if err != nil {
-		return nil, err
-	}
 	m := new(Meter)
-	m.begin(b)
-	return m, nil
+	return made(m, m.begin(newBucket(operation, "capacity", rate.Count, rate.Per, capacity)))
 }

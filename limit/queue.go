@@ -2,6 +2,7 @@ package limit
 
 import (
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -27,10 +28,10 @@ type Queue struct {
 
 	mu      sync.Mutex
 	line    timeline
-	seen    int64     // when slots were last taken: later ones start no earlier
-	slots   []slots   // the fixed ones that are not over at seen, by their start
-	holds   uint64    // the number of the latest hold
-	waiting []*waiter // in the order in which they came
+	seen    int64   // when slots were last taken: later ones start no earlier
+	slots   []slots // the fixed ones that are not over at seen, by their start
+	holds   uint64  // the number of the latest hold
+	waiting line
 	kick    chan struct{}
 
 	watchers
@@ -70,29 +71,15 @@ func (q *Queue) TakeAt(now time.Time, n int) Decision {
 }
 
 func (q *Queue) peekAt(now time.Time, n int) Decision {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	instant, early := q.line.at(now)
-	_, d := q.decideLocked(instant, n)
-	q.describeLocked(instant, &d)
-	return d.asOf(early)
+	_, _, d := q.request(now, n, peek)
+	return d
 }
 
 // ReserveAt takes the next n slots if the queue has room for them, and returns how long
 // after now they start. With n = 0 it takes none, and returns the delay of the next slot.
 func (q *Queue) ReserveAt(now time.Time, n int) (delay time.Duration, d Decision) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	instant, early := q.line.at(now)
-	start, d := q.decideLocked(instant, n)
-	if d.OK {
-		delay = postponed(time.Duration(start-instant), early)
-		if n > 0 {
-			instant = q.putLocked(now, instant, slots{start: start, end: start + q.length(n)})
-		}
-	}
-	q.describeLocked(instant, &d)
-	return delay, d.asOf(early)
+	delay, _, d = q.request(now, n, charge)
+	return delay, d
 }
 
 // Allow reports whether one unit may start now, and takes the slot only if so. It never
@@ -115,32 +102,37 @@ func (q *Queue) Allow() bool {
 // requests take the slots that are left. Once another request was taken after the slots
 // were over, Commit and Cancel do the same: time that passed cannot be given back.
 func (q *Queue) HoldAt(now time.Time, n int) (Hold, Decision) {
+	_, id, d := q.request(now, n, hold)
+	return heldBy(q, id), d
+}
+
+// request decides on the next n slots, and returns how long after now they start, and the number of
+// the hold, 0 if there is none.
+func (q *Queue) request(now time.Time, n int, is purpose) (delay time.Duration, id uint64, d Decision) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	instant, early := q.line.at(now)
 	start, d := q.decideLocked(instant, n)
-	var id uint64
-	if d.OK && n > 0 {
-		q.holds++
-		id = q.holds
+	if d.OK {
+		delay = postponed(time.Duration(start-instant), early)
+	}
+	if is != peek && d.OK && n > 0 {
+		if is == hold {
+			q.holds++
+			id = q.holds
+		}
 		instant = q.putLocked(now, instant, slots{start, start + q.length(n), id})
 	}
 	q.describeLocked(instant, &d)
-	return heldBy(q, id), d.asOf(early)
+	return delay, id, d.asOf(early)
 }
 
 func (q *Queue) end(id uint64, commit bool) {
-	if q.endHold(id, commit) {
-		q.changed()
-	}
-}
-
-func (q *Queue) endHold(id uint64, commit bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	i := slices.IndexFunc(q.slots, func(s slots) bool { return s.hold == id })
 	if i < 0 {
-		return false
+		return
 	}
 	s := q.slots[i]
 	q.slots = slices.Delete(q.slots, i, i+1)
@@ -151,7 +143,7 @@ func (q *Queue) endHold(id uint64, commit bool) bool {
 		instant, _ := q.line.at(time.Now())
 		q.moveUpLocked(instant, 0)
 	}
-	return true
+	q.changed()
 }
 
 // length returns how long n slots are. n is at most the capacity.
@@ -214,26 +206,23 @@ func (q *Queue) putLocked(now time.Time, instant int64, s slots) int64 {
 	q.seen = max(q.seen, instant)
 	q.slots = slices.DeleteFunc(q.slots, func(s slots) bool { return s.end <= q.seen })
 	q.insertLocked(s)
-	if !q.line.ends(instant) || len(q.waiting) > 0 {
+	if len(q.waiting) > 0 {
 		return instant
 	}
-	q.line = timeline{now, true}
-	q.seen -= instant
-	for i := range q.slots {
-		s := &q.slots[i]
-		s.start, s.end = s.start-instant, s.end-instant
+	if shift := q.line.reach(now, instant); shift > 0 {
+		instant -= shift
+		q.seen -= shift
+		for i := range q.slots {
+			q.slots[i].start -= shift
+			q.slots[i].end -= shift
+		}
 	}
-	return 0
+	return instant
 }
 
 // insertLocked puts slots into their place, and joins taken slots that touch.
 func (q *Queue) insertLocked(s slots) {
-	i, _ := slices.BinarySearchFunc(q.slots, s.start, func(s slots, start int64) int {
-		if s.start < start {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(q.slots), func(i int) bool { return q.slots[i].start >= s.start })
 	if s.hold == 0 {
 		for i < len(q.slots) && q.slots[i].hold == 0 && q.slots[i].start <= s.end {
 			s.end = max(s.end, q.slots[i].end)

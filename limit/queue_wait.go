@@ -3,18 +3,8 @@ package limit
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
-
-// waiter is a request that sleeps until its slots, which can move.
-type waiter struct {
-	start  int64
-	length int64
-	turn   chan struct{} // closed when it is the first waiter
-}
-
-func (w *waiter) end() int64 { return w.start + w.length }
 
 // Wait is WaitN for one unit.
 func (q *Queue) Wait(ctx context.Context) error { return q.WaitN(ctx, 1) }
@@ -35,32 +25,15 @@ func (q *Queue) WaitN(ctx context.Context, n int) error {
 		return err
 	}
 	// Only the first waiter has a timer.
-	select {
-	case <-w.turn:
-	case <-ctx.Done():
-		q.leave(w)
-		return ctx.Err()
-	}
-	var timer *time.Timer
-	for {
+	for err = pause(ctx, 0, w.turn); err == nil; {
 		delay := q.startFirst()
 		if delay <= 0 {
 			return nil
 		}
-		if timer == nil {
-			timer = time.NewTimer(delay)
-			defer timer.Stop()
-		} else {
-			timer.Reset(delay)
-		}
-		select {
-		case <-timer.C:
-		case <-q.kick:
-		case <-ctx.Done():
-			q.leave(w)
-			return ctx.Err()
-		}
+		err = pause(ctx, delay, q.kick)
 	}
+	q.leave(w)
+	return err
 }
 
 // join joins the line. It returns nil if there is nothing to wait for.
@@ -86,11 +59,8 @@ func (q *Queue) join(ctx context.Context, n int) (*waiter, error) {
 	if deadline, ok := ctx.Deadline(); ok && time.Duration(start-instant) > deadline.Sub(now) {
 		return nil, fmt.Errorf("wait for %d units: %w", n, ErrDeadline)
 	}
-	w := &waiter{start: start, length: q.length(n), turn: make(chan struct{})}
-	q.waiting = append(q.waiting, w)
-	if len(q.waiting) == 1 {
-		close(w.turn)
-	}
+	w := &waiter{start: start, length: q.length(n)}
+	q.waiting.join(w)
 	return w, nil
 }
 
@@ -105,13 +75,12 @@ func (q *Queue) startFirst() time.Duration {
 	if w.start > instant {
 		return postponed(time.Duration(w.start-instant), early)
 	}
-	q.waiting = slices.Delete(q.waiting, 0, 1)
+	q.waiting.leave(w)
 	late := w.start < instant
 	instant = q.putLocked(now, instant, slots{start: w.start, end: instant + w.length})
 	if late {
 		q.moveUpLocked(instant+w.length, 0)
 	}
-	q.nextLocked()
 	return 0
 }
 
@@ -119,20 +88,9 @@ func (q *Queue) startFirst() time.Duration {
 func (q *Queue) leave(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := slices.Index(q.waiting, w)
-	q.waiting = slices.Delete(q.waiting, i, i+1)
+	i := q.waiting.leave(w)
 	instant, _ := q.line.at(time.Now())
 	q.moveUpLocked(instant, i)
-	if i == 0 {
-		q.nextLocked()
-	}
-}
-
-// nextLocked gives the turn to the first waiter.
-func (q *Queue) nextLocked() {
-	if len(q.waiting) > 0 {
-		close(q.waiting[0].turn)
-	}
 }
 
 // moveUpLocked gives the waiters from index i on the first free slots behind the waiters

@@ -40,31 +40,26 @@ const maxSpan = time.Duration(1 << 60)
 
 // validate returns an error that names the field of the rate that is out of range.
 func (r Rate) validate(operation string) error {
+	return validate(operation, "rate.Count", r.Count, "rate.Per", r.Per)
+}
+
+// validate returns an error that names the parameter that is out of range: a count or a time.
+func validate(operation, count string, n int, span string, d time.Duration) error {
 	switch {
-	case r.Count <= 0:
-		return fmt.Errorf("%s: %w: rate.Count is %d, want 1 or more", operation, ErrInvalid, r.Count)
-	case r.Per <= 0:
-		return fmt.Errorf("%s: %w: rate.Per is %v, want more than 0", operation, ErrInvalid, r.Per)
-	case r.Per > maxSpan:
-		return fmt.Errorf("%s: %w: rate.Per is %v, want at most %v", operation, ErrInvalid, r.Per, maxSpan)
+	case n <= 0:
+		return fmt.Errorf("%s: %w: %s is %d, want 1 or more", operation, ErrInvalid, count, n)
+	case d <= 0:
+		return fmt.Errorf("%s: %w: %s is %v, want more than 0", operation, ErrInvalid, span, d)
+	case d > maxSpan:
+		return fmt.Errorf("%s: %w: %s is %v, want at most %v", operation, ErrInvalid, span, d, maxSpan)
 	}
 	return nil
 }
 
-// validateWindow returns an error that names the parameter that is out of range.
-func validateWindow(operation string, limit int, window time.Duration) error {
-	switch {
-	case limit <= 0:
-		return fmt.Errorf("%s: %w: limit is %d, want 1 or more", operation, ErrInvalid, limit)
-	case window <= 0:
-		return fmt.Errorf("%s: %w: window is %v, want more than 0", operation, ErrInvalid, window)
-	case window > maxSpan:
-		return fmt.Errorf("%s: %w: window is %v, want at most %v", operation, ErrInvalid, window, maxSpan)
+// made returns what a constructor made, or nil and its error.
+func made[L any](l *L, err error) (*L, error) {
+	if err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-// tooFast returns the error for a rate of more than one unit in a nanosecond.
-func (r Rate) tooFast(operation string) error {
-	return fmt.Errorf("%s: %w: rate is %v, want at most one in a nanosecond", operation, ErrInvalid, r)
+	return l, nil
 }

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -104,35 +105,26 @@ func (b *TokenBucket) Wait(ctx context.Context) error { return b.WaitN(ctx, 1) }
 // burst, or ErrDeadline if the tokens come after the deadline of the context. If the
 // context ends first, it cancels the reservation and returns ctx.Err().
 func (b *TokenBucket) WaitN(ctx context.Context, n int) error {
-	return b.wait(ctx, n, time.Now(), sleep)
-}
-
-// wait is WaitN from now on. sleep waits for a delay, or until the context ends, and then
-// returns its error.
-func (b *TokenBucket) wait(ctx context.Context, n int, now time.Time, sleep func(context.Context, time.Duration) error) error {
 	if err := b.neverFits(n); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	longest := InfDuration
+	now, longest := time.Now(), InfDuration
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = deadline.Sub(now)
 	}
 	r := b.reserveN(now, n, longest)
 	if !r.OK() {
 		// The burst may have changed since.
-		if err := b.neverFits(n); err != nil {
-			return err
-		}
-		return fmt.Errorf("wait for %d tokens: %w", n, ErrDeadline)
+		return cmp.Or(b.neverFits(n), fmt.Errorf("wait for %d tokens: %w", n, ErrDeadline))
 	}
 	delay := r.DelayFrom(now)
 	if delay == 0 {
 		return nil
 	}
-	err := sleep(ctx, delay)
+	err := pause(ctx, delay, nil)
 	if err != nil {
 		r.Cancel()
 	}
@@ -147,16 +139,4 @@ func (b *TokenBucket) neverFits(n int) error {
 		return fmt.Errorf("wait for %d tokens of a burst of %d: %w", n, b.burst, ErrNeverFits)
 	}
 	return nil
-}
-
-// sleep waits for d, or until the context ends, and then returns its error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

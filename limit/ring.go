@@ -1,5 +1,7 @@
 package limit
 
+import "sort"
+
 // record is one charge in a log.
 type record struct {
 	at   int64
@@ -36,30 +38,14 @@ func (r *ring) since(i int) int { return int(r.before(r.n) - r.before(i)) }
 
 // after returns the first entry after an instant, n if there is none.
 func (r *ring) after(at int64) int {
-	low, high := 0, r.n
-	for low < high {
-		if middle := int(uint(low+high) >> 1); r.get(middle).at > at {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low
+	return sort.Search(r.n, func(i int) bool { return r.get(i).at > at })
 }
 
 // reaching returns the first entry by which the units from entry i on sum to at least
 // units; they must sum to that in all.
 func (r *ring) reaching(i, units int) int {
 	base := r.before(i)
-	low, high := i, r.n-1
-	for low < high {
-		if middle := int(uint(low+high) >> 1); r.get(middle).upto-base >= uint64(units) {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low
+	return i + sort.Search(r.n-1-i, func(j int) bool { return r.get(i+j).upto-base >= uint64(units) })
 }
 
 // forget drops the entries before i.

@@ -19,71 +19,40 @@ type shard struct {
 
 // TakeAt charges n units at now if all of them may pass.
 func (s *shard) TakeAt(now time.Time, n int) Decision {
-	at, ahead := s.of.latest(now)
-	d := s.take(at, n)
-	s.of.name(now, d.OK && n > 0)
-	return d.asOf(ahead)
+	_, d := s.of.tryAt(now, n, charge, s.index, 1)
+	return d
 }
 
 func (s *shard) peekAt(now time.Time, n int) Decision {
-	at, ahead := s.of.latest(now)
-	return s.peek(at, n).asOf(ahead)
+	_, d := s.of.tryAt(now, n, peek, s.index, 1)
+	return d
 }
 
 // HoldAt sets n units aside if all of them may pass.
 func (s *shard) HoldAt(now time.Time, n int) (Hold, Decision) {
-	at, ahead := s.of.latest(now)
-	h, d := s.hold(at, n)
-	s.of.name(now, d.OK && n > 0)
-	return h, d.asOf(ahead)
+	return s.of.tryAt(now, n, hold, s.index, 1)
 }
 
 func (s *shard) allowNow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	instant, ok := s.account.allowNowLocked()
+	instant, ok, _ := s.account.allowLocked(nil)
 	if ok {
-		s.raiseLocked(instant + int64(s.account.line.origin.Sub(s.of.origin)))
+		raise(&s.seen, instant+int64(s.account.line.origin.Sub(s.of.origin)))
 	}
 	return ok
 }
 
-func (s *shard) take(now time.Time, n int) Decision {
+// try is a request to this shard alone. It records now as the latest instant if there was a charge
+// or a hold at it.
+func (s *shard) try(now time.Time, n int, is purpose) (Hold, Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.account.takeLocked(now, n)
-	s.sawLocked(now, d.OK && n > 0)
-	return d
-}
-
-func (s *shard) peek(now time.Time, n int) Decision {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.account.peekLocked(now, n)
-}
-
-func (s *shard) takeOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.take(now, n) }
-func (s *shard) peekOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.peek(now, n) }
-
-func (s *shard) hold(now time.Time, n int) (Hold, Decision) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id, d := s.account.holdLocked(now, n)
-	s.sawLocked(now, id != 0)
+	id, d := s.account.decideLocked(now, n, is)
+	if is != peek && d.OK && n > 0 {
+		raise(&s.seen, int64(now.Sub(s.of.origin)))
+	}
 	return heldBy(s, id), d
-}
-
-// sawLocked records an instant, if there was a charge or a hold at it.
-func (s *shard) sawLocked(now time.Time, charged bool) {
-	if charged {
-		s.raiseLocked(int64(now.Sub(s.of.origin)))
-	}
-}
-
-func (s *shard) raiseLocked(at int64) {
-	if at > s.seen.Load() {
-		s.seen.Store(at)
-	}
 }
 
 func (s *shard) end(id uint64, commit bool) {

@@ -71,27 +71,22 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 		return nil, fmt.Errorf("%s: %w: rate.Per is %v, want at most %v with %d shards",
 			operation, ErrInvalid, rate.Per, maxSpan/time.Duration(shards), shards)
 	}
-	part, rest := burst/shards, burst%shards
-	// The rate of a shard is Count/shards in Per, which is Count in Per × shards.
-	buckets := make([]bucket, 0, 2)
-	for _, capacity := range []int{part, part + min(rest, 1)} {
-		b, err := newBucket(operation, "burst of a shard", rate.Count, rate.Per*time.Duration(shards), capacity)
+	s := &Sharded{seed: maphash.MakeSeed(), shards: make([]shard, shards), origin: time.Now()}
+	for i := range s.shards {
+		part := burst / shards
+		if i < burst%shards {
+			part++
+		}
+		// The rate of a shard is Count/shards in Per, which is Count in Per × shards.
+		b, err := newBucket(operation, "burst of a shard", rate.Count, rate.Per*time.Duration(shards), part)
 		if err != nil {
 			return nil, err
 		}
-		buckets = append(buckets, b)
+		s.shards[i].of, s.shards[i].index, s.shards[i].account = s, i, newAccount(b)
+		s.shards[i].seen.Store(never)
 	}
-	s := &Sharded{seed: maphash.MakeSeed(), shards: make([]shard, shards), origin: time.Now()}
 	s.named.Store(never)
 	s.near.New = func() any { return &s.shards[s.next.Add(1)%uint64(len(s.shards))] }
-	for i := range s.shards {
-		s.shards[i].of, s.shards[i].index = s, i
-		s.shards[i].seen.Store(never)
-		s.shards[i].account = newAccount(buckets[0])
-		if i < rest {
-			s.shards[i].account = newAccount(buckets[1])
-		}
-	}
 	s.init(s)
 	return s, nil
 }
@@ -107,16 +102,25 @@ func (s *Sharded) Allow() bool {
 	if named > int64(now.Sub(s.origin)) {
 		now = s.origin.Add(time.Duration(named))
 	}
-	return s.anyOf(func(part *shard) bool { return part.take(now, 1).OK })
+	return s.anyTakes(now, 1)
 }
 
 // AllowN reports whether n units may pass at now, and charges them if so. It is TakeAt
 // without the rest of the Decision.
 func (s *Sharded) AllowN(now time.Time, n int) bool {
 	at, _ := s.latest(now)
-	ok := s.anyOf(func(part *shard) bool { return part.take(at, n).OK })
-	s.name(now, ok && n > 0)
+	ok := s.anyTakes(at, n)
+	if ok && n > 0 {
+		raise(&s.named, int64(now.Sub(s.origin)))
+	}
 	return ok
+}
+
+func (s *Sharded) anyTakes(now time.Time, n int) bool {
+	return s.anyOf(func(part *shard) bool {
+		_, d := part.try(now, n, charge)
+		return d.OK
+	})
 }
 
 // anyOf tries the shards until one admits. It begins with the shard that the processor used
@@ -148,13 +152,6 @@ func (s *Sharded) latest(now time.Time) (at time.Time, ahead time.Duration) {
 	return at, at.Sub(now)
 }
 
-// name records for Allow an instant that a caller named, if there was a charge at it.
-func (s *Sharded) name(now time.Time, charged bool) {
-	if charged {
-		raise(&s.named, int64(now.Sub(s.origin)))
-	}
-}
-
 // raise makes v at least x.
 func raise(v *atomic.Int64, x int64) {
 	for {
@@ -175,35 +172,30 @@ func (s *Sharded) at(i int) *shard {
 
 // TakeAt charges n units at now to a shard in which all of them may pass.
 func (s *Sharded) TakeAt(now time.Time, n int) Decision {
-	_, d := s.tryAt(now, n, (*shard).takeOnly)
-	s.name(now, d.OK && n > 0)
+	_, d := s.tryAt(now, n, charge, rand.IntN(len(s.shards)), len(s.shards))
 	return d
 }
 
 func (s *Sharded) peekAt(now time.Time, n int) Decision {
-	_, d := s.tryAt(now, n, (*shard).peekOnly)
+	_, d := s.tryAt(now, n, peek, rand.IntN(len(s.shards)), len(s.shards))
 	return d
 }
 
 // HoldAt sets n units aside in a shard in which all of them may pass.
 func (s *Sharded) HoldAt(now time.Time, n int) (Hold, Decision) {
-	h, d := s.tryAt(now, n, (*shard).hold)
-	s.name(now, d.OK && n > 0)
-	return h, d
+	return s.tryAt(now, n, hold, rand.IntN(len(s.shards)), len(s.shards))
 }
 
-// tryAt tries the shards, from a random one on, until one admits n units, and combines
-// their decisions.
-func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (Hold, Decision)) (Hold, Decision) {
-	var hold Hold
-	total := Decision{Never: true}
+// tryAt tries count shards, from the one at start on, until one admits n units, and combines the
+// decisions of all of them. It records for Allow the instant of a charge or a hold.
+func (s *Sharded) tryAt(now time.Time, n int, is purpose, start, count int) (h Hold, total Decision) {
+	total.Never = true
 	at, ahead := s.latest(now)
-	start := rand.IntN(len(s.shards))
-	for i := range s.shards {
+	for i := range count {
 		var d Decision
 		if total.OK {
-			d = s.at(start+i).peek(at, 0)
-		} else if hold, d = try(s.at(start+i), at, n); d.OK {
+			_, d = s.at(start+i).try(at, 0, peek)
+		} else if h, d = s.at(start+i).try(at, n, is); d.OK {
 			total.OK, total.Never, total.RetryAfter = true, false, 0
 		} else if !d.Never {
 			total.Never = false
@@ -214,7 +206,10 @@ func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (
 		total.Remaining += d.Remaining
 		total.ResetAfter = max(total.ResetAfter, d.ResetAfter)
 	}
-	return hold, total.asOf(ahead)
+	if is != peek && total.OK && n > 0 {
+		raise(&s.named, int64(now.Sub(s.origin)))
+	}
+	return h, total.asOf(ahead)
 }
 
 // Shard returns the shard of a key as a limiter, always the same for a key. All keys of a

@@ -1,9 +1,6 @@
 package limit
 
-import (
-	"math/bits"
-	"time"
-)
+import "time"
 
 // SlidingCounter estimates the units of the window before now from two counts: that of the
 // current cell, and that of the cell before, weighted by the share that the window still
@@ -34,31 +31,6 @@ type SlidingCounter struct {
 // NewSlidingCounter returns an empty SlidingCounter. It returns an error that matches
 // ErrInvalid for a limit or a window that is not positive, and for a window above 36 years.
 func NewSlidingCounter(limit int, window time.Duration) (*SlidingCounter, error) {
-	if err := validateWindow("new sliding counter", limit, window); err != nil {
-		return nil, err
-	}
-	s := &SlidingCounter{}
-	s.begin(limit, cells{length: window, aligned: true}, true)
-	return s, nil
-}
-
-// weighted returns ⌊count × left / window⌋, where left is at most the window.
-func weighted(count int, left, window time.Duration) int {
-	high, low := bits.Mul64(uint64(count), uint64(left))
-	n, _ := bits.Div64(high, low, uint64(window))
-	return int(n)
-}
-
-// fades returns how much of a cell has to elapse until at most room of the count of the
-// cell before counts: the least e with ⌊count × (window−e) / window⌋ ≤ room, and the whole
-// window if there is none below it.
-func fades(count, room int, window time.Duration) time.Duration {
-	if count <= room {
-		return 0
-	}
-	// Of window−e, the most that is less than (room+1) × window / count.
-	high, low := bits.Mul64(uint64(room)+1, uint64(window))
-	low, borrow := bits.Sub64(low, 1, 0)
-	left, _ := bits.Div64(high-borrow, low, uint64(count))
-	return window - time.Duration(left)
+	s := new(SlidingCounter)
+	return made(s, s.begin("new sliding counter", limit, cells{length: window, aligned: true}, true))
 }

@@ -34,18 +34,33 @@ func (l *timeline) at(now time.Time) (offset int64, early time.Duration) {
 	return min(int64(since), 2*far), 0
 }
 
+// from is at, but an instant before least counts as that one.
+func (l *timeline) from(now time.Time, least int64) (offset int64, early time.Duration) {
+	if offset, early = l.at(now); offset < least {
+		return least, sum(early, time.Duration(least-offset))
+	}
+	return offset, early
+}
+
 // ends reports whether the line has to begin, or to begin anew, before a charge at offset.
-// The limiter has to move its state from the old line to the new one.
 func (l *timeline) ends(offset int64) bool { return !l.begun || offset >= far }
+
+// reach makes now, which lies at offset, one of the line: if it is not, the line begins, or
+// begins anew. The limiter then has to move its state back by the shift, which is 0 otherwise.
+func (l *timeline) reach(now time.Time, offset int64) (shift int64) {
+	if !l.ends(offset) {
+		return 0
+	}
+	*l = timeline{now, true}
+	return offset
+}
 
 // lapsed is before every instant of a line, by more than any charge takes to lapse.
 var lapsed = mark{ns: -2 * far}
 
 // moved returns the instant ns of a line on the line that began shift later, at least
 // lapsed.
-func moved(ns int64, shift time.Duration) int64 {
-	return max(ns, lapsed.ns+int64(shift)) - int64(shift)
-}
+func moved(ns, shift int64) int64 { return max(ns, lapsed.ns+shift) - shift }
 
 // asOf returns the decision as seen from an instant that is early before that of d.
 func (d Decision) asOf(early time.Duration) Decision {

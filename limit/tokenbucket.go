@@ -167,13 +167,18 @@ func (r Limit) wait(tokens float64) time.Duration {
 }
 
 // duration returns the time in which tokens come, with their sign.
-func (r Limit) duration(tokens float64) time.Duration {
+func (r Limit) duration(tokens float64) time.Duration { return whole(r.nanoseconds(tokens)) }
+
+func (r Limit) nanoseconds(tokens float64) float64 {
 	if r <= 0 {
-		return InfDuration
+		return math.Inf(1)
 	}
-	// x/time leaves the conversion of 2^63 ns and more to the processor, and gets a
-	// negative wait on amd64.
-	ns := tokens / float64(r) * float64(time.Second)
+	return tokens / float64(r) * float64(time.Second)
+}
+
+// whole returns the whole nanoseconds of a time that is at most InfDuration. x/time leaves the
+// conversion of 2^63 ns and more to the processor, and gets a negative wait on amd64.
+func whole(ns float64) time.Duration {
 	if ns >= math.MaxInt64 {
 		return InfDuration
 	}

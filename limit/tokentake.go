@@ -50,11 +50,9 @@ func (b *TokenBucket) HoldAt(now time.Time, n int) (Hold, Decision) {
 
 func (b *TokenBucket) end(id uint64, commit bool) {
 	b.mu.Lock()
-	i, ok := b.holds.find(id)
-	if ok {
-		if o := b.holds.remove(i); commit {
-			b.tokens -= float64(o.n)
-		}
+	o, _, ok := b.holds.remove(id)
+	if ok && commit {
+		b.tokens -= float64(o.n)
 	}
 	b.mu.Unlock()
 	if ok {
@@ -92,12 +90,7 @@ func (b *TokenBucket) decideLocked(now time.Time, n int) (d Decision, at time.Ti
 		}
 	}
 	d.Remaining = b.remainingLocked(tokens)
-	d.ResetAfter = b.resetLocked(tokens)
-	if d.ResetAfter > InfDuration-early {
-		d.ResetAfter = InfDuration
-	} else if d.ResetAfter > 0 {
-		d.ResetAfter += early
-	}
+	d.ResetAfter = postponed(b.resetLocked(tokens), early)
 	return d, at, tokens
 }
 
@@ -125,17 +118,10 @@ func (b *TokenBucket) remainingLocked(tokens float64) int {
 // resetLocked returns how long a bucket with tokens takes to fill.
 func (b *TokenBucket) resetLocked(tokens float64) time.Duration {
 	missing := float64(b.burst) - tokens
-	switch {
-	case missing <= 0:
+	if missing <= 0 {
 		return 0
-	case b.limit <= 0:
-		return InfDuration
 	}
-	ns := math.Ceil(missing / float64(b.limit) * float64(time.Second))
-	if ns >= math.MaxInt64 {
-		return InfDuration
-	}
-	return time.Duration(ns)
+	return whole(math.Ceil(b.limit.nanoseconds(missing)))
 }
 
 // untilLocked returns how long it takes, from elapsed after last on, until n tokens can be
@@ -153,14 +139,11 @@ func (b *TokenBucket) untilLocked(elapsed time.Duration, n int) (wait time.Durat
 		}
 		low, high = high, high+min(step, InfDuration-high)
 	}
-	for step := time.Duration(1); high-low > 1; step *= 2 {
-		if step < high-low && passes(high-step) {
-			high -= step
-			continue
-		}
-		low = max(low, high-step)
-		break
+	step := time.Duration(1)
+	for ; step < high-low && passes(high-step); step *= 2 {
+		high -= step
 	}
+	low = max(low, high-step)
 	for high-low > 1 {
 		if middle := low + (high-low)/2; passes(middle) {
 			high = middle

@@ -20,7 +20,7 @@ import (
 // Levels stay until they are removed: a program that adds one for every user has to Remove
 // the users that are gone.
 type Tree struct {
-	together // of this level and those above it
+	joint    // of this level and those above it
 	path     []*Tree
 	name     string
 	limiter  Limiter
@@ -48,20 +48,19 @@ func newTree(operation, name string, limiter Limiter, l *jointLock, above []*Tre
 	for i, level := range node.path {
 		limiters[i] = level.limiter
 	}
-	node.joint = newJoint(l, limiters)
-	node.init(node)
+	node.begin(l, limiters)
 	return node, nil
 }
 
 // Child adds a level below t. It returns an error that matches ErrInvalid if the name is
 // empty, if another child of t has it, or if the limiter is nil.
 func (t *Tree) Child(name string, limiter Limiter) (*Tree, error) {
-	child, err := newTree("new child", name, limiter, t.joint.lock, t.path)
+	child, err := newTree("new child", name, limiter, t.lock, t.path)
 	if err != nil {
 		return nil, err
 	}
-	t.joint.lock.Lock()
-	defer t.joint.lock.Unlock()
+	t.lock.Lock()
+	defer t.lock.Unlock()
 	if _, ok := t.children[name]; ok {
 		return nil, fmt.Errorf("new child: %w: name is %q, which %q already has", ErrInvalid, name, t.name)
 	}
@@ -75,8 +74,8 @@ func (t *Tree) Child(name string, limiter Limiter) (*Tree, error) {
 // Find returns the level that the names lead to, each a child of the one before, from t
 // down; nil if there is none.
 func (t *Tree) Find(names ...string) *Tree {
-	t.joint.lock.Lock()
-	defer t.joint.lock.Unlock()
+	t.lock.Lock()
+	defer t.lock.Unlock()
 	for _, name := range names {
 		if t = t.children[name]; t == nil {
 			return nil
@@ -90,8 +89,8 @@ func (t *Tree) Find(names ...string) *Tree {
 // the levels above. A child that is added under the name again has the state of its
 // limiter.
 func (t *Tree) Remove(name string) bool {
-	t.joint.lock.Lock()
-	defer t.joint.lock.Unlock()
+	t.lock.Lock()
+	defer t.lock.Unlock()
 	_, ok := t.children[name]
 	delete(t.children, name)
 	return ok
@@ -125,7 +124,7 @@ func (t *Tree) Limiter() Limiter { return t.limiter }
 // the request, then one that waits for the end of a Hold, then the one with the largest
 // RetryAfter; of equals, the one nearest to the leaf.
 func (t *Tree) TakePathAt(now time.Time, n int) (d Decision, refused *Tree) {
-	d, level := t.joint.takeAt(now, n)
+	d, level := t.takeAt(now, n)
 	if d.OK {
 		return d, nil
 	}

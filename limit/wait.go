@@ -1,9 +1,9 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -31,8 +31,8 @@ type caller struct {
 	limiter decider
 
 	mu   sync.Mutex
-	line []chan struct{} // one for each waiter; that of the first is closed
-	kick chan struct{}   // of capacity 1: a hold has ended
+	line line
+	kick chan struct{} // of capacity 1: a hold has ended
 
 	watchers
 }
@@ -61,23 +61,20 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	turn := c.join(n)
-	if turn == nil {
+	w := c.join(n)
+	if w == nil {
 		return nil
 	}
-	defer c.leave(turn)
+	defer c.leave(w)
 	// The wait of the first in line is the least.
 	if err := refusal(ctx, c.limiter.peekAt(time.Now(), n), n); err != nil {
 		return err
 	}
-	select {
-	case <-turn:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := pause(ctx, 0, w.turn); err != nil {
+		return err
 	}
 	notified := c.limiter.watch(c.kick)
 	defer c.limiter.unwatch(c.kick)
-	var timer *time.Timer
 	for {
 		if err := ctx.Err(); err != nil { // it may have ended together with the turn
 			return err
@@ -89,27 +86,31 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 		if err := refusal(ctx, d, n); err != nil {
 			return err
 		}
-		wait := d.RetryAfter
-		if wait == 0 && !notified {
-			wait = recheck
+		if !notified {
+			d.RetryAfter = cmp.Or(d.RetryAfter, recheck)
 		}
-		var passes <-chan time.Time // nil if only the end of a hold helps
-		if wait > 0 {
-			if timer == nil {
-				timer = time.NewTimer(wait)
-				defer timer.Stop()
-			} else {
-				timer.Reset(wait)
-			}
-			passes = timer.C
-		}
-		select {
-		case <-passes:
-		case <-c.kick:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx, d.RetryAfter, c.kick); err != nil {
+			return err
 		}
 	}
+}
+
+// pause waits until d has passed, or for any time if d is 0, but no longer than until kick.
+// If the context ends first, it returns its error.
+func pause(ctx context.Context, d time.Duration, kick <-chan struct{}) error {
+	var passed <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		passed = timer.C
+	}
+	select {
+	case <-passed:
+	case <-kick:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // refusal returns the error of a request that no wait helps, or none in time; else nil.
@@ -124,29 +125,20 @@ func refusal(ctx context.Context, d Decision, n int) error {
 }
 
 // join takes n units and returns nil if the line is empty and they may pass, and also if n
-// is 0. Otherwise it joins the line and returns a channel that is closed when the turn
-// comes.
-func (c *caller) join(n int) (turn chan struct{}) {
+// is 0. Otherwise it joins the line.
+func (c *caller) join(n int) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n == 0 || len(c.line) == 0 && c.limiter.TakeAt(time.Now(), n).OK {
 		return nil
 	}
-	turn = make(chan struct{})
-	c.line = append(c.line, turn)
-	if len(c.line) == 1 {
-		close(turn)
-	}
-	return turn
+	w := new(waiter)
+	c.line.join(w)
+	return w
 }
 
-// leave leaves the line.
-func (c *caller) leave(turn chan struct{}) {
+func (c *caller) leave(w *waiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(c.line, turn)
-	c.line = slices.Delete(c.line, i, i+1)
-	if i == 0 && len(c.line) > 0 {
-		close(c.line[0])
-	}
+	c.line.leave(w)
 }

@@ -12,7 +12,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/former"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // mostPerEntry is how many events an entry may have.
@@ -108,8 +107,8 @@ func (d *formerDecoder) event(e *former.Event) {
 	e.Wall = nanos(d.micros) - field(hasBefore)
 	field(hasMono) // of no clock that anybody else has
 	e.Age = field(hasAge)
-	e.Requests = tokens.SaturatedInt(field(hasRequests))
-	e.Count = tokens.Count{Input: tokens.SaturatedInt(field(hasCount)), Output: tokens.SaturatedInt(field(hasCount))}.Clamp()
+	e.Requests = state.SaturatedInt(field(hasRequests))
+	e.Count = state.Count{Input: state.SaturatedInt(field(hasCount)), Output: state.SaturatedInt(field(hasCount))}.Clamp()
 	if flags&hasText != 0 {
 		e.Text = d.text(d.uvarint())
 	}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -245,14 +244,14 @@ func (a *Account) begin(now Now) {
 }
 
 // add adds what an open call has charged.
-func (o *Open) add(requests int, c tokens.Count, m money.Amount) {
+func (o *Open) add(requests int, c state.Count, m money.Amount) {
 	o.Requests += requests
 	o.Count = o.Plus(c)
 	o.Money = o.Money.Add(m)
 }
 
 // less is the reverse of add.
-func (o *Open) less(requests int, c tokens.Count, m money.Amount) {
+func (o *Open) less(requests int, c state.Count, m money.Amount) {
 	o.Requests = max(o.Requests-requests, 0)
 	o.Input, o.Output = max(o.Input-c.Input, 0), max(o.Output-c.Output, 0)
 	o.Money = max(o.Money.Sub(m), 0)

@@ -9,7 +9,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -35,16 +34,16 @@ func (c clock) at(d time.Duration) account.Now {
 	return account.Now{Instant: 1e15 + int64(d), Wall: midnight + int64(d+c.skew)}
 }
 
-func count(input, output int) tokens.Count { return tokens.Count{Input: input, Output: output} }
+func count(input, output int) state.Count { return state.Count{Input: input, Output: output} }
 
-func charge(a *account.Account, used tokens.Count, now account.Now) *account.Call {
+func charge(a *account.Account, used state.Count, now account.Now) *account.Call {
 	a.Refresh(now, span)
 	c := &account.Call{Tokens: used, At: now}
 	c.ChargeTo(a, nil, now, span)
 	return c
 }
 
-func commit(c *account.Call, a *account.Account, used tokens.Count, now account.Now) {
+func commit(c *account.Call, a *account.Account, used state.Count, now account.Now) {
 	a.Refresh(now, span)
 	c.End(&account.Ending{How: account.Committed, Used: used, Now: now, Span: span})
 }
@@ -64,7 +63,7 @@ func TestSettlement(t *testing.T) {
 		name               string
 		after              time.Duration
 		how                account.How
-		used               tokens.Count
+		used               state.Count
 		rpm, tpm, rpd, tpd int
 	}{
 		{"less than the estimate", time.Second, account.Committed, count(3, 2), 1, 5, 1, 5},

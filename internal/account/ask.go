@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -138,8 +137,8 @@ type Extra interface {
 type Bill struct {
 	At       int64        // the instant of the charge
 	Wall     int64        // when its money was charged, in UnixNano
-	Tokens   tokens.Count // that were charged
-	Used     tokens.Count // of it, as it ends
+	Tokens   state.Count  // that were charged
+	Used     state.Count  // of it, as it ends
 	Most     money.Amount // that the call can cost, which was charged
 	Cost     money.Amount // what it did cost, as it ends
 	InFlight int          // calls in flight, this one included

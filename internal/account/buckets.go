@@ -3,11 +3,11 @@ package account
 import (
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // unit is what one of the buckets counts. Those that count tokens follow unitRequests in the
-// order of tokens.Kind.
+// order of state.TokenKind.
 type unit int
 
 // The units.
@@ -20,7 +20,7 @@ const (
 )
 
 // kind is which tokens a unit counts.
-func (u unit) kind() tokens.Kind { return tokens.Kind(u - unitTokens) }
+func (u unit) kind() state.TokenKind { return state.TokenKind(u - unitTokens) }
 
 // paceQuota is what of a quota spreads the calls inside the minute. Quotas can be compared with
 // ==.
@@ -87,7 +87,7 @@ type chargeLog interface {
 	Requests() int // how many there are
 	RequestAt(i int) (instant int64)
 	Tokens() int
-	TokensAt(i int) (instant int64, c tokens.Count)
+	TokensAt(i int) (instant int64, c state.Count)
 }
 
 // Take makes the buckets hold what those of another quota do, at the price of this one. The
@@ -137,7 +137,7 @@ func (b *buckets) DrainsIn(instant int64) (longest int64) {
 }
 
 // Admit reports whether so many requests and tokens may start now.
-func (b *buckets) Admit(requests int, c tokens.Count, instant int64) bool {
+func (b *buckets) Admit(requests int, c state.Count, instant int64) bool {
 	if b.Opens(unitRequests, requests, instant) > 0 {
 		return false
 	}
@@ -157,7 +157,7 @@ func (b *buckets) PushRequest(instant int64) {
 }
 
 // PushTokens follows the charge of tokens, no older than those before them.
-func (b *buckets) PushTokens(instant int64, c tokens.Count) {
+func (b *buckets) PushTokens(instant int64, c state.Count) {
 	if b == nil {
 		return
 	}
@@ -176,7 +176,7 @@ func (b *buckets) push(u unit, instant int64, n int) {
 }
 
 // SetTokens follows a change of the i-th oldest tokens, which were charged at an instant.
-func (b *buckets) SetTokens(i int, instant int64, c tokens.Count) {
+func (b *buckets) SetTokens(i int, instant int64, c state.Count) {
 	if b == nil || i < b.pricedTokens {
 		return
 	}
@@ -245,7 +245,7 @@ func (b *buckets) countPricedRequest(i int) {
 }
 
 // InsertTokens follows tokens that become the i-th oldest.
-func (b *buckets) InsertTokens(i int, instant int64, c tokens.Count) {
+func (b *buckets) InsertTokens(i int, instant int64, c state.Count) {
 	if b == nil {
 		return
 	}

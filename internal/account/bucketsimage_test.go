@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
@@ -27,13 +27,13 @@ type bucketsLife struct {
 
 type lifeCharge struct {
 	at    int64
-	count tokens.Count
+	count state.Count
 }
 
 func (l *bucketsLife) Requests() int         { return len(l.requests) }
 func (l *bucketsLife) RequestAt(i int) int64 { return l.requests[i] }
 func (l *bucketsLife) Tokens() int           { return len(l.tokens) }
-func (l *bucketsLife) TokensAt(i int) (int64, tokens.Count) {
+func (l *bucketsLife) TokensAt(i int) (int64, state.Count) {
 	return l.tokens[i].at, l.tokens[i].count
 }
 
@@ -53,8 +53,8 @@ func someQuota(random *rand.Rand) paceQuota {
 	return q
 }
 
-func someCount(random *rand.Rand) tokens.Count {
-	return tokens.Count{Input: random.IntN(300), Output: random.IntN(100)}
+func someCount(random *rand.Rand) state.Count {
+	return state.Count{Input: random.IntN(300), Output: random.IntN(100)}
 }
 
 // step changes the window.
@@ -131,7 +131,7 @@ func (l *bucketsLife) answers(b *buckets) string {
 	for u := range unitCount {
 		fmt.Fprintln(&text, b.Empty(u), b.Opens(u, 1, l.now), b.Opens(u, 500, l.now))
 	}
-	fmt.Fprintln(&text, b.Of(b.quota), b.Admit(1, tokens.Count{Input: 20, Output: 9}, l.now))
+	fmt.Fprintln(&text, b.Of(b.quota), b.Admit(1, state.Count{Input: 20, Output: 9}, l.now))
 	for i := range max(len(l.requests), len(l.tokens)) {
 		fmt.Fprint(&text, b.Priced(i, -1), b.Priced(-1, i))
 	}
@@ -197,7 +197,7 @@ func TestBucketsImageIsOfWhatIsLeft(t *testing.T) {
 	b := newBuckets(paceQuota{PerMinute: [unitCount]int{100_000, 100_000}, Burst: time.Second}, 0, Minute, l)
 	for i := range int64(1000) {
 		b.PushRequest(i * 1e6)
-		b.PushTokens(i*1e6, tokens.Count{Input: 1})
+		b.PushTokens(i*1e6, state.Count{Input: 1})
 	}
 	if n := len(b.AppendImage(nil)); n > 20_000 {
 		t.Errorf("1000 requests and tokens take %d bytes, want 20 for each at most", n)
@@ -209,7 +209,7 @@ func TestBucketsImageIsOfWhatIsLeft(t *testing.T) {
 }
 
 func TestReadBucketsRefuses(t *testing.T) {
-	l := &bucketsLife{requests: []int64{10}, tokens: []lifeCharge{{10, tokens.Count{}}}}
+	l := &bucketsLife{requests: []int64{10}, tokens: []lifeCharge{{10, state.Count{}}}}
 	limits := [unitCount]int{unitRequests: 60, unitTokens: 60, unitInput: 60}
 	valid := newBuckets(paceQuota{PerMinute: limits}, 20, Minute, l)
 	for _, tt := range []struct {
@@ -240,7 +240,7 @@ func TestReadBucketsRefuses(t *testing.T) {
 }
 
 func TestBucketsFit(t *testing.T) {
-	l := &bucketsLife{requests: []int64{1, 2}, tokens: []lifeCharge{{1, tokens.Count{}}}}
+	l := &bucketsLife{requests: []int64{1, 2}, tokens: []lifeCharge{{1, state.Count{}}}}
 	limited := newBuckets(paceQuota{PerMinute: [unitCount]int{unitRequests: 60, unitOutput: 60}}, 9, Minute, l)
 	taken := newBuckets(paceQuota{PerMinute: [unitCount]int{unitRequests: 60}}, 9, Minute, l)
 	taken.Take(limited, 9, l)

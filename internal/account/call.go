@@ -3,7 +3,7 @@ package account
 import (
 	"cmp"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -26,7 +26,7 @@ type Call struct {
 	Asked  string       // the name by which its caller asked for the model
 	Model  *Account     // nil where the model had no place and is not counted
 	Class  string       // of the caller
-	Tokens tokens.Count // that were charged at admission
+	Tokens state.Count  // that were charged at admission
 	Most   money.Amount // that it can cost, which was charged
 	Cost   money.Amount // that it did cost, once it has ended
 	At     Now          // when it was admitted
@@ -52,7 +52,7 @@ func (c *Call) Reset() {
 	if c.Class != "" || c.Local != nil { // writing a pointer costs time while the collector marks
 		c.Class, c.Local = "", nil
 	}
-	c.Tokens, c.Most, c.Cost, c.At, c.Delay = tokens.Count{}, 0, 0, Now{}, 0
+	c.Tokens, c.Most, c.Cost, c.At, c.Delay = state.Count{}, 0, 0, Now{}, 0
 	c.HoldUntil, c.HeapIndex, c.OpenIndex, c.Serial, c.Arrived, c.Ended = 0, 0, 0, 0, false, true
 	for i := range c.Charges {
 		c.Charges[i].release()
@@ -156,7 +156,7 @@ func (a *Account) bill(payer *Account, b Bill, now Now) (eased bool) {
 
 // Record charges one request and its tokens for good, with what it has cost. It reports whether
 // that eases a limit.
-func (a *Account) Record(payer *Account, used tokens.Count, cost money.Amount, now Now, span int64) (eased bool) {
+func (a *Account) Record(payer *Account, used state.Count, cost money.Amount, now Now, span int64) (eased bool) {
 	a.begin(now)
 	a.Meter.charge(now, used.Clamp())
 	if len(a.Extras) == 0 && payer == nil {
@@ -168,7 +168,7 @@ func (a *Account) Record(payer *Account, used tokens.Count, cost money.Amount, n
 // Ending is how and when a call ends.
 type Ending struct {
 	How  How
-	Used tokens.Count // where it was committed,
+	Used state.Count  // where it was committed,
 	Cost money.Amount // and what it did cost
 	Now  Now
 	Span int64 // how long a charge of the minute counts
@@ -225,12 +225,12 @@ func (c *Charge) endBill(call *Call, is *Ending, forgot bool) {
 }
 
 // usedBy returns the tokens that the call has used which ends.
-func (c *Call) usedBy(is *Ending) tokens.Count {
+func (c *Call) usedBy(is *Ending) state.Count {
 	switch is.How {
 	case Committed:
 		return is.Used
 	case Cancelled:
-		return tokens.Count{}
+		return state.Count{}
 	}
 	return c.Tokens
 }
@@ -256,7 +256,7 @@ func (c *Call) Arrive(at int64, now Now, span int64) (changed bool) {
 	}
 	for i := range c.Charges {
 		if a := c.Charges[i].Account(); a != nil {
-			a.Open.less(1, tokens.Count{}, 0)
+			a.Open.less(1, state.Count{}, 0)
 			a.Open.Arrived++
 		}
 	}

@@ -4,15 +4,14 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Charge is what one call has charged to one meter. The zero value is no charge.
 type Charge struct {
 	Meter  *Meter
-	At     int64        // the instant as of which it counts
-	Tokens tokens.Count // as they are charged
-	Payer  *Account     // to whose spend its money counts; nil where none is counted
+	At     int64       // the instant as of which it counts
+	Tokens state.Count // as they are charged
+	Payer  *Account    // to whose spend its money counts; nil where none is counted
 
 	request, token uint32 // its entries in the window: see ring.Queue.Place
 	days           int32  // the serial of the day that it counts to
@@ -23,7 +22,7 @@ type Charge struct {
 }
 
 // add charges a meter as of now. The charge has no pointers before.
-func (c *Charge) add(m *Meter, now Now, count tokens.Count) {
+func (c *Charge) add(m *Meter, now Now, count state.Count) {
 	m.InFlight++
 	c.Meter, c.At, c.Tokens = m, now.Instant, count
 	m.charge(now, count)
@@ -83,7 +82,7 @@ func (c *Charge) settle(is *Ending) {
 	excess := used.Over(c.Tokens)
 	if i := c.tokenAt(); i >= 0 {
 		m.set(i, used.Clamp(), c.isPrepaid())
-	} else if left := is.Now.Instant-c.At > is.Span; left && excess != (tokens.Count{}) {
+	} else if left := is.Now.Instant-c.At > is.Span; left && excess != (state.Count{}) {
 		m.pushTokens(is.Now.Instant, is.Now.Time(), excess.Clamp())
 	} else if !left && !c.isKnown() {
 		return
@@ -93,8 +92,8 @@ func (c *Charge) settle(is *Ending) {
 	}
 	switch {
 	case c.isToday():
-		m.setDay(m.usage.DayCount, tokens.AddSaturated(m.restOfDay(c.Tokens, used), used.Total()))
-	case excess != (tokens.Count{}):
+		m.setDay(m.usage.DayCount, state.AddSaturated(m.restOfDay(c.Tokens, used), used.Total()))
+	case excess != (state.Count{}):
 		m.day.begin(is.Now.Wall)
 		m.addDay(0, excess.Total())
 	}
@@ -110,7 +109,7 @@ func (c *Charge) cancel() bool {
 	m.remove(c.requestAt(), c.tokenAt())
 	m.show()
 	if c.isToday() {
-		m.setDay(max(m.usage.DayCount-1, 0), m.restOfDay(c.Tokens, tokens.Count{}))
+		m.setDay(max(m.usage.DayCount-1, 0), m.restOfDay(c.Tokens, state.Count{}))
 	}
 	return true
 }

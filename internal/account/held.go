@@ -2,7 +2,6 @@ package account
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Use is what the calls of a class with a reserve use of an account.
@@ -136,7 +135,7 @@ func (h *Held) withhold(a *Account, r Reserve, now Now) {
 			share++
 		}
 		if d == state.InFlight {
-			h.Slots = tokens.AddSaturated(h.Slots, share)
+			h.Slots = state.AddSaturated(h.Slots, share)
 			h.SlotsFor = max(h.SlotsFor, left)
 			continue
 		}
@@ -145,7 +144,7 @@ func (h *Held) withhold(a *Account, r Reserve, now Now) {
 		if state.Limits[d].Window == state.Day {
 			until = now.WallAt(until)
 		}
-		p.Amount, p.Until = tokens.AddSaturated(p.Amount, share), max(p.Until, until)
+		p.Amount, p.Until = state.AddSaturated(p.Amount, share), max(p.Until, until)
 	}
 }
 
@@ -157,7 +156,7 @@ func (h *Held) keep(a *Account, ask *Ask, u *Use, r Reserve, left int64, now Now
 			continue
 		}
 		used := u.Used(d, ask.Span, now)
-		most[d] = tokens.AddSaturated(most[d], used)
+		most[d] = state.AddSaturated(most[d], used)
 		kept := min(r.Of(limit)-used, limit-min(ask.Of(d), limit)-most[d])
 		lasts := left
 		if state.Limits[d].Window != state.Day {
@@ -174,7 +173,7 @@ func (h *Held) keep(a *Account, ask *Ask, u *Use, r Reserve, left int64, now Now
 		}
 		h.Keeps = true
 		p := &h.Parts[d]
-		p.Amount = tokens.AddSaturated(p.Amount, kept)
+		p.Amount = state.AddSaturated(p.Amount, kept)
 		until := now.Instant + lasts
 		if state.Limits[d].Window == state.Day {
 			until = now.Wall + lasts

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -198,7 +197,7 @@ func (w *Window) isTogether() bool {
 	return true
 }
 
-func appendCount(to []byte, c tokens.Count) []byte {
+func appendCount(to []byte, c state.Count) []byte {
 	return wire.AppendUint(wire.AppendUint(to, uint64(c.Input)), uint64(c.Output))
 }
 
@@ -216,7 +215,7 @@ func (m *Meter) read(r *wire.Reader, a *Account, as *As) {
 		at += int64(r.UpTo(uint64(max(as.Last.Instant-at, 0))))
 		return at
 	}
-	asked, entries, counts := make([]int64, n), make([]int64, k), make([]tokens.Count, k)
+	asked, entries, counts := make([]int64, n), make([]int64, k), make([]state.Count, k)
 	for i := 0; i < n && r.Err() == nil; i++ {
 		if asked[i] = next(); together {
 			entries[i], counts[i] = at, readCount(r)
@@ -256,11 +255,11 @@ func (m *Meter) readPace(r *wire.Reader, a *Account, requests, tokens int) {
 	m.pace = b
 }
 
-func readCount(r *wire.Reader) tokens.Count {
-	c := tokens.Count{Input: int(r.UpTo(math.MaxInt)), Output: int(r.UpTo(math.MaxInt))}
+func readCount(r *wire.Reader) state.Count {
+	c := state.Count{Input: int(r.UpTo(math.MaxInt)), Output: int(r.UpTo(math.MaxInt))}
 	if c != c.Clamp() {
 		r.Fail("tokens out of range")
-		return tokens.Count{}
+		return state.Count{}
 	}
 	return c
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Meter counts charges: those of an account, or those of one class in it. The day is that of the
@@ -40,7 +39,7 @@ func (m *Meter) DayUsed(wall int64) (requests, tokens int, day Span) {
 }
 
 // charge adds one request and its tokens.
-func (m *Meter) charge(now Now, c tokens.Count) {
+func (m *Meter) charge(now Now, c state.Count) {
 	when := now.Time()
 	if m.requests.Push(now.Instant, when); m.pace != nil {
 		m.pace.PushRequest(now.Instant)
@@ -66,7 +65,7 @@ func (m *Meter) refresh(cut int64) {
 // addDay adds to the counts of the present day.
 func (m *Meter) addDay(requests, used int) {
 	m.followDay()
-	m.setDay(tokens.AddSaturated(max(m.usage.DayCount, 0), requests), tokens.AddSaturated(max(m.usage.DayTokens, 0), used))
+	m.setDay(state.AddSaturated(max(m.usage.DayCount, 0), requests), state.AddSaturated(max(m.usage.DayTokens, 0), used))
 }
 
 // followDay has the counts be those of the present day.
@@ -87,7 +86,7 @@ func (m *Meter) setDay(requests, tokens int) {
 // restOfDay returns the day's tokens without one charge. now is what that charge holds in the
 // minute at present. If the count of the day is saturated, the result is at least the other
 // tokens of the minute.
-func (m *Meter) restOfDay(charged, now tokens.Count) int {
+func (m *Meter) restOfDay(charged, now state.Count) int {
 	used := max(m.usage.DayTokens, 0)
 	rest := max(used-charged.Total(), 0)
 	if used == math.MaxInt {

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // pacing returns the part of a quota that spreads calls inside the minute; ok is false where it
@@ -71,6 +70,6 @@ type charges struct{ *Window }
 func (c charges) Requests() int         { return c.requests.Len() }
 func (c charges) RequestAt(i int) int64 { return c.requests.When(i) }
 func (c charges) Tokens() int           { return c.tokens.Len() }
-func (c charges) TokensAt(i int) (instant int64, count tokens.Count) {
+func (c charges) TokensAt(i int) (instant int64, count state.Count) {
 	return c.tokens.When(i), c.sums.Values()[i]
 }

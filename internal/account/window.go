@@ -5,7 +5,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Window is the charges of a minute: an exact sliding log. What has left it may lie there until
@@ -19,8 +18,8 @@ type Window struct {
 }
 
 // TokensOf returns the tokens of an entry.
-func TokensOf(t *state.Token) tokens.Count {
-	return tokens.Count{Input: t.Input, Output: t.Count - t.Input}
+func TokensOf(t *state.Token) state.Count {
+	return state.Count{Input: t.Input, Output: t.Count - t.Input}
 }
 
 // Requests returns how many requests count from the cut on.
@@ -34,18 +33,18 @@ func (w *Window) Requests(cut int64) int {
 func (w *Window) requestsFrom(cut int64) int { return w.requests.Len() - w.requests.Before(cut) }
 
 // Tokens returns the tokens that count from the cut on.
-func (w *Window) Tokens(cut int64) tokens.Count {
+func (w *Window) Tokens(cut int64) state.Count {
 	if cut <= w.oldest {
 		return w.sums.Total()
 	}
 	return w.tokensFrom(cut)
 }
 
-func (w *Window) tokensFrom(cut int64) tokens.Count {
+func (w *Window) tokensFrom(cut int64) state.Count {
 	if n := w.tokens.Before(cut); n < w.tokens.Len() {
 		return w.sums.Sum(n, w.tokens.Len())
 	}
-	return tokens.Count{}
+	return state.Count{}
 }
 
 // RequestOver returns the instant of the request that must leave before at most budget requests
@@ -58,7 +57,7 @@ func (w *Window) RequestOver(budget int) (instant int64, ok bool) {
 }
 
 // TokensOver is RequestOver for tokens of a kind.
-func (w *Window) TokensOver(of tokens.Kind, budget int) (instant int64, ok bool) {
+func (w *Window) TokensOver(of state.TokenKind, budget int) (instant int64, ok bool) {
 	if i := w.sums.LastOver(of, budget); i >= 0 {
 		return w.tokens.When(i), true
 	}
@@ -82,7 +81,7 @@ func (w *Window) LastAt() (instant int64, ok bool) {
 }
 
 // pushTokens adds tokens without a request at the end.
-func (w *Window) pushTokens(instant int64, when time.Time, c tokens.Count) {
+func (w *Window) pushTokens(instant int64, when time.Time, c state.Count) {
 	entry := w.tokens.Add(instant)
 	entry.Time, entry.Count, entry.Input = when, c.Total(), c.Input
 	w.sums.Push(c)
@@ -93,7 +92,7 @@ func (w *Window) pushTokens(instant int64, when time.Time, c tokens.Count) {
 }
 
 // set changes the i-th oldest tokens. Prepaid ones stay in the buckets at their old price.
-func (w *Window) set(i int, c tokens.Count, prepaid bool) {
+func (w *Window) set(i int, c state.Count, prepaid bool) {
 	w.sums.Set(i, c)
 	if w.pace != nil && !prepaid {
 		w.pace.SetTokens(i, w.tokens.When(i), c)
@@ -118,7 +117,7 @@ func (w *Window) remove(request, token int) {
 }
 
 // insert puts a request and its tokens where their instant belongs.
-func (w *Window) insert(instant int64, when time.Time, c tokens.Count, prepaid bool) (request, token int) {
+func (w *Window) insert(instant int64, when time.Time, c state.Count, prepaid bool) (request, token int) {
 	request = w.requests.Insert(instant, when)
 	token = w.tokens.Insert(instant, state.Token{Time: when, Count: c.Total(), Input: c.Input})
 	w.sums.Insert(token, c)
@@ -154,7 +153,7 @@ func (w *Window) findOldest() {
 }
 
 // restore makes charges at instants, which are in order, those of an empty window.
-func (w *Window) restore(requests, entries []int64, counts []tokens.Count, timeAt func(instant int64) time.Time) {
+func (w *Window) restore(requests, entries []int64, counts []state.Count, timeAt func(instant int64) time.Time) {
 	w.requests.Restore(len(requests), func(i int) (int64, time.Time) { return requests[i], timeAt(requests[i]) })
 	w.tokens.Restore(len(entries), func(i int) (int64, state.Token) {
 		return entries[i], state.Token{Time: timeAt(entries[i]), Count: counts[i].Total(), Input: counts[i].Input}
@@ -180,7 +179,7 @@ func (w *Window) fill(requests []time.Time, entries []state.Token, now Now) {
 		e.Input = min(max(e.Input, 0), e.Count)
 		return instantOf(&e.Time)
 	})
-	counts := make([]tokens.Count, w.tokens.Len())
+	counts := make([]state.Count, w.tokens.Len())
 	for i := range counts {
 		counts[i] = TokensOf(&w.tokens.Values()[i])
 	}

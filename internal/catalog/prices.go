@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -95,7 +95,7 @@ func (p *Prices) Find(naming *Names, name, model string) *money.Price {
 // Most returns the most that a call of a model can cost that is admitted at a time, by whichever
 // service tier, and whether that is known. The time is 0 where it is not known. The call may be
 // billed for more output than its estimate has.
-func (p *Prices) Most(naming *Names, name, model string, c tokens.Count, billedOutput int, wall int64) (most money.Amount, priced bool) {
+func (p *Prices) Most(naming *Names, name, model string, c state.Count, billedOutput int, wall int64) (most money.Amount, priced bool) {
 	price := p.Find(naming, name, model)
 	if price == nil {
 		return 0, p.free
@@ -114,7 +114,7 @@ func termsAt(price *money.Price, wall int64) (terms money.Terms) {
 // Cost returns what a call of a model has cost that was admitted at a time: of what its caller says
 // that is billed or, where that is nil, of the usage as it is. Its service tier is the standard one
 // where nobody says another. Without prices it is 0.
-func (p *Prices) Cost(naming *Names, name, model string, used tokens.Count, billed *money.Usage, wall int64) money.Amount {
+func (p *Prices) Cost(naming *Names, name, model string, used state.Count, billed *money.Usage, wall int64) money.Amount {
 	if p == nil {
 		return 0
 	}

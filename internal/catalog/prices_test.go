@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -43,15 +43,15 @@ func TestPricesMost(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		free   bool
-		count  tokens.Count
+		count  state.Count
 		billed int
 		money  money.Amount
 		priced bool
 	}{
-		{"m", false, tokens.Count{Input: 1_000_000, Output: 500_000}, 0, 2 * money.Dollar, true},
-		{"m", false, tokens.Count{Input: 1_000_000, Output: 500_000}, 1_000_000, 3 * money.Dollar, true},
-		{"other", false, tokens.Count{Input: 1}, 0, 0, false},
-		{"other", true, tokens.Count{Input: 1}, 0, 0, true},
+		{"m", false, state.Count{Input: 1_000_000, Output: 500_000}, 0, 2 * money.Dollar, true},
+		{"m", false, state.Count{Input: 1_000_000, Output: 500_000}, 1_000_000, 3 * money.Dollar, true},
+		{"other", false, state.Count{Input: 1}, 0, 0, false},
+		{"other", true, state.Count{Input: 1}, 0, 0, true},
 	} {
 		most, priced := NewPrices(price, c.free).Most(&Names{}, c.name, c.name, c.count, c.billed, 0)
 		if most != c.money || priced != c.priced {
@@ -77,7 +77,7 @@ func TestPricesByTerms(t *testing.T) {
 	}}}, false)
 	night := time.Date(2026, 11, 26, 1, 30, 0, 0, time.UTC).UnixNano()
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC).UnixNano()
-	million := tokens.Count{Input: 1_000_000}
+	million := state.Count{Input: 1_000_000}
 	for wall, want := range map[int64]money.Amount{0: 16, noon: 8, night: 16} {
 		if most, priced := p.Most(&Names{}, "m", "m", million, 0, wall); most != want || !priced {
 			t.Errorf("at %d: at most %v, %v, want %v", wall, most, priced, want)

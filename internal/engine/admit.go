@@ -6,7 +6,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -25,7 +24,7 @@ type By struct {
 // Request is what is asked of one model.
 type Request struct {
 	Target
-	Tokens  tokens.Count // of the estimate; a negative one is denied
+	Tokens  state.Count  // of the estimate; a negative one is denied
 	Most    money.Amount // that the call can cost
 	Priced  bool         // that is known
 	Deny    bool         // it is denied where no quota stands for the model, and no pool names it
@@ -141,7 +140,7 @@ func (e *Engine) add(items []verdict.Item, from int, a *account.Account, reqs []
 	}
 	ask := &items[at].Ask
 	if ask.Requests++; min(r.Tokens.Input, r.Tokens.Output) < 0 {
-		ask.Count = tokens.Count{Input: -1, Output: -1}
+		ask.Count = state.Count{Input: -1, Output: -1}
 	} else if ask.Input >= 0 {
 		ask.Count = ask.Plus(r.Tokens)
 	}

@@ -9,7 +9,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -21,23 +20,23 @@ func TestEndsAnytime(t *testing.T) {
 	paced.Burst = 10 * time.Second
 	found.AdaptiveFloorRPM = 60
 	priced.MaxSpendPerDay = money.USD(1)
-	estimate := tokens.Count{Input: 90, Output: 30}
+	estimate := state.Count{Input: 90, Output: 30}
 	for _, tt := range []struct {
 		name  string
 		quota state.Quota
-		used  tokens.Count
+		used  state.Count
 		cost  money.Amount
 		hold  time.Duration
 		want  bool
 	}{
 		{"as estimated", plain, estimate, 0, 0, true},
-		{"less", plain, tokens.Count{Input: 50, Output: 30}, 0, 0, true},
-		{"nothing", plain, tokens.Count{}, 0, 0, true},
-		{"unlimited", state.Quota{}, tokens.Count{Input: 1}, 0, 0, true},
-		{"more output", plain, tokens.Count{Input: 50, Output: 31}, 0, 0, false},
+		{"less", plain, state.Count{Input: 50, Output: 30}, 0, 0, true},
+		{"nothing", plain, state.Count{}, 0, 0, true},
+		{"unlimited", state.Quota{}, state.Count{Input: 1}, 0, 0, true},
+		{"more output", plain, state.Count{Input: 50, Output: 31}, 0, 0, false},
 		{"with a cost", plain, estimate, 1, 0, false},
 		{"with a time to live", plain, estimate, 0, time.Hour, false},
-		{"paced", paced, tokens.Count{}, 0, 0, false},
+		{"paced", paced, state.Count{}, 0, 0, false},
 		{"of a found rate", found, estimate, 0, 0, false},
 		{"of limited spend", priced, estimate, 0, 0, false},
 	} {
@@ -52,7 +51,7 @@ func TestEndsAnytime(t *testing.T) {
 				if !v.Allowed {
 					t.Fatal(v)
 				}
-				e.Record(&r.Target, account.Minute, tokens.Count{Input: 7}, 0, at(30))
+				e.Record(&r.Target, account.Minute, state.Count{Input: 7}, 0, at(30))
 				if is := e.EndsAnytime(calls[0], tt.used, tt.cost); is != tt.want {
 					t.Fatalf("%s: %t, want %t", tt.name, is, tt.want)
 				}
@@ -64,7 +63,7 @@ func TestEndsAnytime(t *testing.T) {
 					ends = at(30 + later)
 				}
 				e.Settle(calls[0], account.Committed, tt.used, tt.cost, ends)
-				e.Record(&r.Target, account.Minute, tokens.Count{Output: 5}, 0, at(30+later))
+				e.Record(&r.Target, account.Minute, state.Count{Output: 5}, 0, at(30+later))
 				images[i] = e.AppendImage(nil)
 			}
 			if !bytes.Equal(images[0], images[1]) {

@@ -7,7 +7,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -39,7 +38,7 @@ type book struct {
 type bookEntry struct {
 	at       int64
 	requests int
-	tokens   tokens.Count
+	tokens   state.Count
 	class    string
 	day      *day
 	gone     bool
@@ -112,7 +111,7 @@ func (b *book) ofDay(d *day, class string) (sum bookEntry) {
 
 func (b *book) dayIsUsed() bool {
 	sum := b.ofDay(b.day, "")
-	return b.day != nil && (sum.requests > 0 || sum.tokens != tokens.Count{})
+	return b.day != nil && (sum.requests > 0 || sum.tokens != state.Count{})
 }
 
 // turn ends a day that is over. One from the future, because the clock was set back, begins now.

@@ -5,12 +5,11 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // charge counts one admitted call.
-func (b *book) charge(used tokens.Count, class string, most money.Amount, now account.Now) *bookCharge {
+func (b *book) charge(used state.Count, class string, most money.Amount, now account.Now) *bookCharge {
 	b.turn(now.Wall)
 	b.shown = true
 	e := bookEntry{at: now.Instant, requests: 1, tokens: used, class: class}
@@ -23,7 +22,7 @@ func (b *book) charge(used tokens.Count, class string, most money.Amount, now ac
 }
 
 // record counts a call that was not reserved.
-func (b *book) record(used tokens.Count, cost money.Amount, now account.Now) {
+func (b *book) record(used state.Count, cost money.Amount, now account.Now) {
 	b.charge(used, "", cost, now)
 	b.open = b.open[:len(b.open)-1]
 }
@@ -39,12 +38,12 @@ func (c *bookCharge) isToday() bool {
 
 // commit replaces the estimate by what was used, at the time of admission. If the charge has left
 // the window, the usage above the estimate is charged as of now.
-func (c *bookCharge) commit(used tokens.Count, cost money.Amount, now account.Now) {
+func (c *bookCharge) commit(used state.Count, cost money.Amount, now account.Now) {
 	b := c.book
 	b.turn(now.Wall)
 	c.close()
 	estimate := c.minute.tokens
-	more := tokens.Count{Input: max(used.Input-estimate.Input, 0), Output: max(used.Output-estimate.Output, 0)}
+	more := state.Count{Input: max(used.Input-estimate.Input, 0), Output: max(used.Output-estimate.Output, 0)}
 	left := now.Instant-c.at > b.span
 	b.repay(c.most, c.paidAt, cost, now.Wall)
 	switch {
@@ -52,16 +51,16 @@ func (c *bookCharge) commit(used tokens.Count, cost money.Amount, now account.No
 		return
 	case !left:
 		c.minute.tokens = used
-	case more != tokens.Count{}:
+	case more != state.Count{}:
 		b.minute = append(b.minute, &bookEntry{at: now.Instant, tokens: more, class: c.class})
 	}
 	switch {
 	case c.isToday():
 		c.inDay.tokens = used
-	case more != tokens.Count{}:
+	case more != state.Count{}:
 		b.intoDay(now.Wall, bookEntry{tokens: more, class: c.class})
 	}
-	if more != (tokens.Count{}) && left {
+	if more != (state.Count{}) && left {
 		b.shown = true
 	}
 }
@@ -131,5 +130,5 @@ func (b *book) isIdle(now account.Now, waiting bool) bool {
 		return true
 	}
 	sum := b.ofDay(b.day, "")
-	return (q.MaxRPD == 0 || sum.requests == 0) && (q.MaxTPD == 0 || sum.tokens == tokens.Count{})
+	return (q.MaxRPD == 0 || sum.requests == 0) && (q.MaxTPD == 0 || sum.tokens == state.Count{})
 }

@@ -14,7 +14,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -29,7 +28,7 @@ type call struct {
 	real    *account.Call
 	charges []*bookCharge
 	asked   string
-	tokens  tokens.Count
+	tokens  state.Count
 	most    money.Amount
 	at      int64
 	expires int64

@@ -11,7 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -58,8 +57,8 @@ func TestSizeOfCommands(t *testing.T) {
 		command engine.Command
 		want    int
 	}{
-		{"a request", engine.Admit{By: by, Wants: []engine.Want{{Name: name, Tokens: tokens.Count{Input: 1200, Output: 400}}}}, 40},
-		{"its end", engine.Settle{ID: account.ID{Process: 3, N: 123456}, Used: tokens.Count{Input: 1180, Output: 350}}, 12},
+		{"a request", engine.Admit{By: by, Wants: []engine.Want{{Name: name, Tokens: state.Count{Input: 1200, Output: 400}}}}, 40},
+		{"its end", engine.Settle{ID: account.ID{Process: 3, N: 123456}, Used: state.Count{Input: 1180, Output: 350}}, 12},
 		{"its cancellation", engine.Settle{ID: account.ID{Process: 3, N: 123456}, How: account.Cancelled}, 7},
 	} {
 		if got := len(tt.command.Append(nil)); got > tt.want {
@@ -89,7 +88,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a deadline below zero", engine.Enter{By: by, Deadline: -1, Options: [][]engine.Want{{want}}}},
 		{"a call at a place below zero", engine.Settle{ID: account.ID{Place: -1}}},
 		{"an end of another kind", engine.Settle{How: account.Lost + 1}},
-		{"usage below zero", engine.Settle{Used: tokens.Count{Input: -1}}},
+		{"usage below zero", engine.Settle{Used: state.Count{Input: -1}}},
 		{"a cause of another form", engine.Cool{Cause: "Two words"}},
 		{"a time beyond all", engine.Cool{Until: math.MaxInt64, Cause: "caller"}},
 		{"a record of a pool", engine.Record{Name: pool, Span: account.Minute}},
@@ -109,7 +108,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 // hostile are commands that no program of ours sends.
 func hostile() []engine.Command {
-	most := tokens.Count{Input: math.MaxInt, Output: math.MaxInt}
+	most := state.Count{Input: math.MaxInt, Output: math.MaxInt}
 	name := func(s string) engine.Name { return engine.Name{Asked: s, Counted: s} }
 	want := func(s string) engine.Want {
 		return engine.Want{Name: name(s), Tokens: most, Most: money.Max, Priced: true}

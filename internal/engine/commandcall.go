@@ -6,7 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -14,7 +14,7 @@ import (
 // Want is a Request whose names are not resolved yet.
 type Want struct {
 	Name
-	Tokens tokens.Count
+	Tokens state.Count
 	Most   money.Amount
 	Priced bool
 	Deny   bool
@@ -234,7 +234,7 @@ func (c Leave) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	for id.Place = range int32(min(c.Places, mostRequests)) {
 		if call := e.Call(id); call != nil {
 			o.Ignored = false
-			e.Settle(call, account.Cancelled, tokens.Count{}, 0, now)
+			e.Settle(call, account.Cancelled, state.Count{}, 0, now)
 		}
 	}
 	return o
@@ -244,7 +244,7 @@ func (c Leave) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 type Settle struct {
 	ID   account.ID
 	How  account.How
-	Used tokens.Count
+	Used state.Count
 	Cost money.Amount
 }
 
@@ -304,7 +304,7 @@ func (c Arrive) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 type Record struct {
 	Name
 	Span int64 // see By.Span
-	Used tokens.Count
+	Used state.Count
 	Cost money.Amount
 }
 

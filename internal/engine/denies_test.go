@@ -7,7 +7,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -38,7 +37,7 @@ func TestCertainAnswersAreExplained(t *testing.T) {
 			}
 			for _, name := range models {
 				by := engine.By{Class: pick(l, classes), Span: account.Minute + l.Int64N(second)}
-				r := engine.Request{Target: e.Resolve(name, name), Tokens: tokens.Count{Input: l.IntN(80) - 1, Output: l.IntN(60)}, Priced: true}
+				r := engine.Request{Target: e.Resolve(name, name), Tokens: state.Count{Input: l.IntN(80) - 1, Output: l.IntN(60)}, Priced: true}
 				cost := state.Cost{Requests: 1, Count: r.Tokens}
 				var v, want verdict.Verdict
 				e.Explain(&want, nil, &by, []engine.Request{r}, l.now)

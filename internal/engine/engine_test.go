@@ -7,7 +7,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -28,13 +27,13 @@ func BenchmarkReserveCommit(b *testing.B) {
 		now.Instant += 60e6
 		now.Wall += 60e6
 		t := e.Resolve("m", "m")
-		r := [1]engine.Request{{Target: t, Tokens: tokens.Count{Input: 100, Output: 10}}}
+		r := [1]engine.Request{{Target: t, Tokens: state.Count{Input: 100, Output: 10}}}
 		var v verdict.Verdict
 		calls, v = e.Admit(calls[:0], &by, r[:], now)
 		if !v.Allowed {
 			b.Fatal(v)
 		}
-		e.Settle(calls[0], account.Committed, tokens.Count{Input: 90, Output: 20}, 0, now)
+		e.Settle(calls[0], account.Committed, state.Count{Input: 90, Output: 20}, 0, now)
 	}
 }
 
@@ -46,12 +45,12 @@ func BenchmarkJudge(b *testing.B) {
 	}, now)
 	by := engine.By{Span: account.Minute}
 	t := e.Resolve("m", "m")
-	e.Record(&t, account.Minute, tokens.Count{Input: 5}, 0, now)
+	e.Record(&t, account.Minute, state.Count{Input: 5}, 0, now)
 	b.ReportAllocs()
 	for b.Loop() {
 		t, _ := e.Find("m", "m")
 		var buf [1]verdict.Item
-		r := [1]engine.Request{{Target: t, Tokens: tokens.Count{Input: 100, Output: 10}}}
+		r := [1]engine.Request{{Target: t, Tokens: state.Count{Input: 100, Output: 10}}}
 		_, v := e.Judge(buf[:], &by, r[:], now)
 		if !v.Allowed {
 			b.Fatal(v)

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -14,7 +14,7 @@ type Charged struct {
 	ID account.ID
 	Name
 	Ago    int64 // how long ago it was admitted, in nanoseconds
-	Tokens tokens.Count
+	Tokens state.Count
 	Most   money.Amount // that it can cost
 	Class  string
 
@@ -22,7 +22,7 @@ type Charged struct {
 	Hold int64 // and expires after so many nanoseconds; 0 for never
 
 	How  account.How // it has ended,
-	Used tokens.Count
+	Used state.Count
 	Cost money.Amount
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -23,18 +22,18 @@ const (
 	longestMonth = int64(34 * 24 * time.Hour)
 )
 
-func appendTokens(to []byte, c tokens.Count) []byte {
+func appendTokens(to []byte, c state.Count) []byte {
 	return wire.AppendInt(wire.AppendInt(to, int64(c.Input)), int64(c.Output))
 }
 
 // readTokens reads an estimate, which may be negative.
-func readTokens(r *wire.Reader) tokens.Count {
-	return tokens.Count{Input: r.Small(math.MinInt, math.MaxInt), Output: r.Small(math.MinInt, math.MaxInt)}
+func readTokens(r *wire.Reader) state.Count {
+	return state.Count{Input: r.Small(math.MinInt, math.MaxInt), Output: r.Small(math.MinInt, math.MaxInt)}
 }
 
 // readUsed reads tokens that were used.
-func readUsed(r *wire.Reader) tokens.Count {
-	return tokens.Count{Input: r.Small(0, math.MaxInt), Output: r.Small(0, math.MaxInt)}
+func readUsed(r *wire.Reader) state.Count {
+	return state.Count{Input: r.Small(0, math.MaxInt), Output: r.Small(0, math.MaxInt)}
 }
 
 func appendMoney(to []byte, m money.Amount) []byte { return wire.AppendInt(to, int64(m)) }

@@ -11,7 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // busy returns an engine with so many charges of a minute, every other one open.
@@ -20,7 +19,7 @@ func busy(charges int) *engine.Engine {
 	now := account.Now{Instant: 1e15, Wall: 1_711_900_000e9}
 	e.Apply(now, 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1 << 30, MaxTPM: math.MaxInt}})
 	c := engine.Record{
-		Name: engine.Name{Asked: "m", Counted: "m"}, Span: account.Minute, Used: tokens.Count{Input: 1200, Output: 300},
+		Name: engine.Name{Asked: "m", Counted: "m"}, Span: account.Minute, Used: state.Count{Input: 1200, Output: 300},
 	}
 	for i := range charges {
 		now.Instant += 55 * second / int64(charges)
@@ -117,7 +116,7 @@ func BenchmarkRead(b *testing.B) {
 func BenchmarkApply(b *testing.B) {
 	e := busy(0)
 	now := e.Last()
-	want := []engine.Want{{Name: engine.Name{Asked: "m", Counted: "m"}, Tokens: tokens.Count{Input: 1200, Output: 300}}}
+	want := []engine.Want{{Name: engine.Name{Asked: "m", Counted: "m"}, Tokens: state.Count{Input: 1200, Output: 300}}}
 	admit := engine.Admit{By: engine.By{Span: account.Minute, HoldTTL: 600 * second}, Wants: want}.Append(nil)
 	n := int64(10)
 	for b.Loop() {
@@ -125,7 +124,7 @@ func BenchmarkApply(b *testing.B) {
 		now.Instant, now.Wall = now.Instant+second/1000, now.Wall+second/1000
 		c, _ := engine.Decode(admit)
 		e.Apply(now, 1, n, c)
-		c, _ = engine.Decode(engine.Settle{ID: account.ID{Process: 1, N: n}, Used: tokens.Count{Input: 1100, Output: 250}}.Append(nil))
+		c, _ = engine.Decode(engine.Settle{ID: account.ID{Process: 1, N: n}, Used: state.Count{Input: 1100, Output: 250}}.Append(nil))
 		e.Apply(now, 1, n+1e9, c)
 	}
 }

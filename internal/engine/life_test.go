@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -202,7 +201,7 @@ func (l *life) name() engine.Name {
 	return engine.Name{Asked: n, Counted: n}
 }
 
-func (l *life) tokens() tokens.Count { return tokens.Count{Input: l.IntN(60), Output: l.IntN(40)} }
+func (l *life) tokens() state.Count { return state.Count{Input: l.IntN(60), Output: l.IntN(40)} }
 
 func (l *life) by() engine.By {
 	by := engine.By{Class: pick(l, classes), Span: account.Minute + second/4, MaxQueue: l.IntN(3) * 6, HoldTTL: l.Int64N(3) * l.Int64N(90*second)}
@@ -249,7 +248,7 @@ func (l *life) fact() engine.Command {
 		if f.Open = l.IntN(2) == 0; !f.Open {
 			f.How, f.Hold = account.How(l.IntN(4)), 0
 		}
-		if f.Used, f.Cost = (tokens.Count{}), 0; !f.Open && f.How == account.Committed {
+		if f.Used, f.Cost = (state.Count{}), 0; !f.Open && f.How == account.Committed {
 			f.Used, f.Cost = l.tokens(), money.Amount(l.Int64N(3e5))
 		}
 		return f

@@ -8,7 +8,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Room is kept of a model without a quota of its own for a class that has asked for it, or is not,
@@ -113,7 +112,7 @@ func (r *room) say(name string, q state.Quota) {
 }
 
 func (r *room) cancel(c *account.Call) {
-	r.e.Settle(c, account.Cancelled, tokens.Count{}, 0, r.now)
+	r.e.Settle(c, account.Cancelled, state.Count{}, 0, r.now)
 	r.follow()
 }
 

@@ -11,7 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // room is an engine whose calls wait, by their names.
@@ -42,7 +41,7 @@ func newRoom(t *testing.T, quotas map[string]state.Quota, classes map[string]sta
 func (r *room) option(class, flow string, models ...string) engine.Option {
 	o := engine.Option{By: engine.By{Span: account.Minute, Class: class, Flow: flow}}
 	for _, m := range models {
-		o.Requests = append(o.Requests, engine.Request{Target: r.e.Resolve(m, m), Tokens: tokens.Count{Input: 1}})
+		o.Requests = append(o.Requests, engine.Request{Target: r.e.Resolve(m, m), Tokens: state.Count{Input: 1}})
 	}
 	return o
 }
@@ -73,7 +72,7 @@ func (r *room) follow() {
 func (r *room) end() {
 	c := r.calls[0]
 	r.calls = r.calls[1:]
-	r.e.Settle(c, account.Committed, tokens.Count{Input: 1}, 0, r.now)
+	r.e.Settle(c, account.Committed, state.Count{Input: 1}, 0, r.now)
 	r.follow()
 }
 
@@ -274,7 +273,7 @@ func TestReservationExpires(t *testing.T) {
 	r.sleep(1)
 	r.want("1")
 	lost := r.calls[0]
-	r.e.Settle(lost, account.Cancelled, tokens.Count{}, 0, r.now) // whoever held it does not know yet
+	r.e.Settle(lost, account.Cancelled, state.Count{}, 0, r.now) // whoever held it does not know yet
 	r.enter("2", nil, r.option("", "", "m"))
 	r.want()
 }

@@ -13,7 +13,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // replica is an engine that follows a log.
@@ -67,7 +66,7 @@ func readAll(l *rand.Rand, e *engine.Engine, now account.Now) {
 	for range 1 + l.IntN(3) {
 		name := models[l.IntN(len(models))]
 		if t, ok := e.Find(name, name); ok {
-			reqs = append(reqs, engine.Request{Target: t, Tokens: tokens.Count{Input: 5}, Priced: true, Most: 100})
+			reqs = append(reqs, engine.Request{Target: t, Tokens: state.Count{Input: 5}, Priced: true, Most: 100})
 		}
 	}
 	e.Judge(nil, &by, reqs, now)
@@ -271,10 +270,10 @@ func TestFactsGoOn(t *testing.T) {
 		return fmt.Sprintf("%d requests, %d tokens, %d in flight", a.Used(state.RPM, account.Minute, now), a.Used(state.TPM, account.Minute, now), a.InFlight)
 	}
 	open := engine.Charged{
-		ID: account.ID{Process: 2, N: 7}, Name: engine.Name{Asked: "m", Counted: "m"}, Ago: 20 * second, Tokens: tokens.Count{Input: 100}, Open: true,
+		ID: account.ID{Process: 2, N: 7}, Name: engine.Name{Asked: "m", Counted: "m"}, Ago: 20 * second, Tokens: state.Count{Input: 100}, Open: true,
 	}
 	committed, cancelled, old := open, open, open
-	committed.Open, committed.Used = false, tokens.Count{Input: 30}
+	committed.Open, committed.Used = false, state.Count{Input: 30}
 	cancelled.Open, cancelled.How = false, account.Cancelled
 	old.Ago = 61 * second
 	for _, tt := range []struct {

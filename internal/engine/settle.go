@@ -3,13 +3,12 @@ package engine
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Settle ends a call: with what it used and cost where it was committed; otherwise these do not
 // matter. The call must not be used after it.
-func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cost money.Amount, now account.Now) {
+func (e *Engine) Settle(c *account.Call, how account.How, used state.Count, cost money.Amount, now account.Now) {
 	now = e.begin(now, 0)
 	if c.Ended {
 		return // by itself, just before
@@ -25,7 +24,7 @@ func (e *Engine) Settle(c *account.Call, how account.How, used tokens.Count, cos
 // committing it now, so that nobody is served by it and nothing becomes due. That holds if the call
 // cost nothing and used no more than its estimate, nobody waits, nothing is due, and no limit of
 // its accounts looks at the time.
-func (e *Engine) EndsAnytime(c *account.Call, used tokens.Count, cost money.Amount) bool {
+func (e *Engine) EndsAnytime(c *account.Call, used state.Count, cost money.Amount) bool {
 	if cost != 0 || used.Input > c.Tokens.Input || used.Output > c.Tokens.Output || len(e.holds)|e.lines.Waiting() != 0 {
 		return false
 	}
@@ -129,7 +128,7 @@ func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
 
 // Record charges a request that was sent without a reservation, and what it has cost. It returns
 // the account of the model; nil if there was no place for one, so that only its pools were charged.
-func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amount, now account.Now) *account.Account {
+func (e *Engine) Record(t *Target, span int64, used state.Count, cost money.Amount, now account.Now) *account.Account {
 	now = e.begin(now, span)
 	a := e.toCharge(t, now)
 	if a != nil {
@@ -147,7 +146,7 @@ func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amo
 	return a
 }
 
-func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount, now account.Now) {
+func (e *Engine) record(a *account.Account, used state.Count, cost money.Amount, now account.Now) {
 	if !a.IsFresh(now, e.span) {
 		a.Refresh(now, e.span)
 	}

@@ -8,7 +8,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -16,7 +15,7 @@ import (
 // request is what a life asks of one model.
 type request struct {
 	model  string
-	tokens tokens.Count
+	tokens state.Count
 }
 
 func (l *bookLife) price(model string) (p money.Amount, known bool) {
@@ -24,14 +23,14 @@ func (l *bookLife) price(model string) (p money.Amount, known bool) {
 	return p, known || l.prices == nil
 }
 
-func (l *bookLife) costOf(model string, used tokens.Count) money.Amount {
+func (l *bookLife) costOf(model string, used state.Count) money.Amount {
 	p, _ := l.price(model)
 	return p * money.Amount(used.Total())
 }
 
 func (l *bookLife) draw(most int) (reqs []request) {
 	for range 1 + l.random.IntN(most) {
-		r := request{l.models[l.random.IntN(len(l.models))], tokens.Count{Input: l.pick(0, 1, 10, 40, 90), Output: l.pick(0, 1, 20, 50)}}
+		r := request{l.models[l.random.IntN(len(l.models))], state.Count{Input: l.pick(0, 1, 10, 40, 90), Output: l.pick(0, 1, 20, 50)}}
 		if l.random.IntN(60) == 0 {
 			r.tokens.Input = l.pick(200, 700, -1)
 		}
@@ -347,7 +346,7 @@ func (l *bookLife) hasPlace(b *book) bool {
 
 func (l *bookLife) record() {
 	r := l.draw(1)[0]
-	r.tokens = tokens.Count{Input: max(r.tokens.Input, 0), Output: r.tokens.Output}
+	r.tokens = state.Count{Input: max(r.tokens.Input, 0), Output: r.tokens.Output}
 	l.say("record %v", r)
 	t := l.e.Resolve(r.model, r.model)
 	cost := l.costOf(r.model, r.tokens)
@@ -376,12 +375,12 @@ func (l *bookLife) settle() {
 	l.tidy(c)
 	if l.random.IntN(4) == 0 {
 		l.say("cancel %s of %v ago", c.asked, time.Duration(l.now.Instant-c.at))
-		l.e.Settle(c.real, account.Cancelled, tokens.Count{}, 0, l.now)
+		l.e.Settle(c.real, account.Cancelled, state.Count{}, 0, l.now)
 		for _, charge := range c.charges {
 			charge.cancel(l.now)
 		}
 	} else {
-		used := tokens.Count{Input: l.pick(c.tokens.Input, 0, 5, 60), Output: l.pick(c.tokens.Output, 0, 30, 100)}
+		used := state.Count{Input: l.pick(c.tokens.Input, 0, 5, 60), Output: l.pick(c.tokens.Output, 0, 30, 100)}
 		cost := l.costOf(c.asked, used)
 		l.say("commit %s of %v ago: %v instead of %v", c.asked, time.Duration(l.now.Instant-c.at), used, c.tokens)
 		l.e.Settle(c.real, account.Committed, used, cost, l.now)

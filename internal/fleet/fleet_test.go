@@ -12,7 +12,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const (
@@ -67,7 +66,7 @@ func (l *log) quota(q state.Quota) {
 
 var (
 	by    = engine.By{Span: account.Minute}
-	wants = []engine.Want{{Name: engine.Name{Asked: "m", Counted: "m"}, Tokens: tokens.Count{Input: 1}}}
+	wants = []engine.Want{{Name: engine.Name{Asked: "m", Counted: "m"}, Tokens: state.Count{Input: 1}}}
 )
 
 func (l *log) admit(process int64) bool {
@@ -376,7 +375,7 @@ func TestSleepers(t *testing.T) {
 
 // Whoever is served by what follows from an entry hears of it, whatever the entry is.
 func TestServedBefore(t *testing.T) {
-	ten := []engine.Want{{Name: wants[0].Name, Tokens: tokens.Count{Input: 10}}}
+	ten := []engine.Want{{Name: wants[0].Name, Tokens: state.Count{Input: 10}}}
 	enter := func(w []engine.Want) fleet.Verb {
 		return fleet.Verb{Command: engine.Enter{By: by, Deadline: account.Never, Options: [][]engine.Want{w}}}
 	}
@@ -401,7 +400,7 @@ func TestServedBefore(t *testing.T) {
 			l.say(1, enter(ten))
 			head := account.ID{Process: 1, N: l.n[1]}
 			l.say(2, enter(wants))
-			return l.say(3, fleet.Verb{Command: engine.Charged{ID: head, Name: wants[0].Name, Tokens: tokens.Count{Input: 1}}})
+			return l.say(3, fleet.Verb{Command: engine.Charged{ID: head, Name: wants[0].Name, Tokens: state.Count{Input: 1}}})
 		}},
 		{"its process leaves", state.Quota{MaxInFlight: 1}, func(l *log) fleet.Result {
 			l.admit(3)
@@ -428,7 +427,7 @@ func TestServedBefore(t *testing.T) {
 }
 
 func TestFacts(t *testing.T) {
-	told := engine.Charged{ID: account.ID{Process: 9, N: 4}, Name: wants[0].Name, Ago: 10 * second, Tokens: tokens.Count{Input: 1}, Open: true}
+	told := engine.Charged{ID: account.ID{Process: 9, N: 4}, Name: wants[0].Name, Ago: 10 * second, Tokens: state.Count{Input: 1}, Open: true}
 	l := newLog(t)
 	l.join(1)
 	l.quota(state.Quota{MaxRPM: 1, MaxInFlight: 3})
@@ -466,7 +465,7 @@ func (l *log) live(r *rand.Rand) {
 		fleet.Gone{Process: last.Process, N: l.n[last.Process]}, fleet.Answer{Outage: l.seq - r.Int64N(4)},
 		fleet.Verb{Command: engine.Admit{By: by, Wants: wants}},
 		fleet.Verb{Command: engine.Enter{By: by, Deadline: l.now + minute, Options: [][]engine.Want{wants}}},
-		fleet.Verb{Command: engine.Settle{ID: last, Used: tokens.Count{Input: r.IntN(9)}}},
+		fleet.Verb{Command: engine.Settle{ID: last, Used: state.Count{Input: r.IntN(9)}}},
 		fleet.Verb{Command: engine.Charged{ID: last, Name: wants[0].Name, Ago: r.Int64N(minute), Open: r.IntN(2) == 0, How: account.Lost}},
 		fleet.Verb{Command: engine.Leave{Process: last.Process, N: last.N, Places: 1}},
 	}

@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const second = int64(time.Second)
@@ -50,7 +49,7 @@ func (l *log) add(e Event, secondsAgo int64) *log {
 }
 
 func (l *log) reserve(in int) *log {
-	return l.add(Event{Kind: Reserve, Requests: 1, Count: tokens.Count{Input: in}}, 10)
+	return l.add(Event{Kind: Reserve, Requests: 1, Count: state.Count{Input: in}}, 10)
 }
 
 func (l *log) state() *fleet.State {
@@ -86,8 +85,8 @@ func TestEvents(t *testing.T) {
 		want string // requests, tokens and calls in flight
 	}{
 		"nothing":            {func(*log) {}, "0 0 0"},
-		"a use":              {func(l *log) { l.add(Event{Kind: Use, Requests: 1, Count: tokens.Count{Output: 5}}, 1) }, "1 5 0"},
-		"tokens alone":       {func(l *log) { l.add(Event{Kind: Use, Count: tokens.Count{Output: 5}}, 1) }, "0 5 0"},
+		"a use":              {func(l *log) { l.add(Event{Kind: Use, Requests: 1, Count: state.Count{Output: 5}}, 1) }, "1 5 0"},
+		"tokens alone":       {func(l *log) { l.add(Event{Kind: Use, Count: state.Count{Output: 5}}, 1) }, "0 5 0"},
 		"one that is over":   {func(l *log) { l.add(Event{Kind: Use, Requests: 1}, 61) }, "0 0 0"},
 		"at the edge":        {func(l *log) { l.add(Event{Kind: Use, Requests: 1}, 60) }, "1 0 0"},
 		"of an earlier time": {func(l *log) { l.add(Event{Kind: Use, Requests: 1, Age: 50 * second}, 20) }, "0 0 0"},
@@ -95,14 +94,14 @@ func TestEvents(t *testing.T) {
 		"an open call":       {func(l *log) { l.reserve(7) }, "1 7 1"},
 		"the same again":     {func(l *log) { l.reserve(7).add(Event{Kind: Reserve, N: 1, Requests: 1}, 1) }, "2 7 1"},
 		"released":           {func(l *log) { l.reserve(7).add(Event{Kind: Release, Ref: 1}, 1) }, "1 7 0"},
-		"settled":            {func(l *log) { l.reserve(7).add(Event{Kind: Amend, Ref: 1, Count: tokens.Count{Input: 2}}, 1) }, "1 2 0"},
+		"settled":            {func(l *log) { l.reserve(7).add(Event{Kind: Amend, Ref: 1, Count: state.Count{Input: 2}}, 1) }, "1 2 0"},
 		"cancelled":          {func(l *log) { l.reserve(7).add(Event{Kind: Cancel, Ref: 1}, 1) }, "0 0 0"},
 		"of another process": {func(l *log) { l.reserve(7).add(Event{Kind: Cancel, Process: 2, Ref: 1}, 1) }, "1 7 1"},
 		"released together":  {func(l *log) { l.reserve(7).reserve(8).add(Event{Kind: ReleaseAll, Text: string(list)}, 1) }, "2 15 0"},
 		"moved": {func(l *log) {
-			l.reserve(7).add(Event{Kind: Move, Ref: 1, Requests: 1, Count: tokens.Count{Input: 7}}, 70)
+			l.reserve(7).add(Event{Kind: Move, Ref: 1, Requests: 1, Count: state.Count{Input: 7}}, 70)
 		}, "0 0 1"},
-		"moved, not known":    {func(l *log) { l.add(Event{Kind: Move, Ref: 1, Requests: 1, Count: tokens.Count{Input: 7}}, 1) }, "1 7 1"},
+		"moved, not known":    {func(l *log) { l.add(Event{Kind: Move, Ref: 1, Requests: 1, Count: state.Count{Input: 7}}, 1) }, "1 7 1"},
 		"that, settled":       {func(l *log) { l.add(Event{Kind: Move, Ref: 1, Requests: 1}, 1).add(Event{Kind: Release, Ref: 1}, 1) }, "1 0 0"},
 		"reset":               {func(l *log) { l.reserve(7).add(Event{Kind: Reset, Model: "m"}, 1) }, "0 0 1"},
 		"another reset":       {func(l *log) { l.reserve(7).add(Event{Kind: Reset, Model: "n"}, 1) }, "1 7 1"},
@@ -172,7 +171,7 @@ func TestDays(t *testing.T) {
 func TestClassCharges(t *testing.T) {
 	l := newLog(t)
 	l.Classes = `{"live":{"ReservePercent":40},"batch":{"Weight":2}}`
-	l.add(Event{Kind: Reserve, Requests: 1, Count: tokens.Count{Input: 3}, Text: "live"}, 1)
+	l.add(Event{Kind: Reserve, Requests: 1, Count: state.Count{Input: 3}, Text: "live"}, 1)
 	l.add(Event{Kind: Release, Ref: 1}, 1).reserve(5)
 	s := l.state()
 	if got := count(s, "m"); got != "2 8 0" {
@@ -197,7 +196,7 @@ func TestProcesses(t *testing.T) {
 	}
 	ask := func(after int64) bool {
 		at := account.Now{Instant: now.Instant + after, Wall: now.Wall + after}
-		req := engine.Request{Target: s.Engine.Resolve("n", "n"), Tokens: tokens.Count{Input: 1}}
+		req := engine.Request{Target: s.Engine.Resolve("n", "n"), Tokens: state.Count{Input: 1}}
 		calls, v := s.Engine.Admit(nil, &engine.By{Span: account.Minute}, []engine.Request{req}, at)
 		return len(calls) > 0 && v.Allowed
 	}
@@ -263,7 +262,7 @@ func TestPools(t *testing.T) {
 	l.Processes[1] = Process{Lease: 10 * second}
 	l.reserve(7)
 	for _, name := range []string{pool, state.PoolName("taken back")} {
-		l.add(Event{Kind: Reserve, Model: name, Requests: 1, Count: tokens.Count{Input: 7}}, 10)
+		l.add(Event{Kind: Reserve, Model: name, Requests: 1, Count: state.Count{Input: 7}}, 10)
 	}
 	s := l.state()
 	if m, p := count(s, "m"), count(s, pool); m != "1 7 1" || p != "1 7 1" {

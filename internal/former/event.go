@@ -9,7 +9,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Kind tells the effect of an event.
@@ -53,7 +52,7 @@ type Event struct {
 	Mono     int64 // the same by the machine's clock; 0 if unknown
 	Age      int64 // how long before that it counts, in nanoseconds
 	Requests int
-	tokens.Count
+	state.Count
 
 	Day    state.DayUsage // the model's after the event
 	HasDay bool

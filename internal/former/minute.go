@@ -3,7 +3,7 @@ package former
 import (
 	"encoding/json"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // key names a reservation: by its process, and the number of its first event there.
@@ -15,7 +15,7 @@ type charge struct {
 	class string // that has a reserve
 	key          // of a reservation
 	at    int64  // the instant as of which it counts
-	tokens.Count
+	state.Count
 	isRequest bool
 	gone      bool // taken back, or forgotten
 	slot      bool // of a reservation that holds one
@@ -31,7 +31,7 @@ type minute struct {
 
 // add does what an event says, which counts at an instant. What is before the cut counts no more.
 func (m *minute) add(e *Event, at, cut int64) {
-	e.Count = tokens.Count{Input: max(e.Input, 0), Output: max(e.Output, 0)}.Clamp()
+	e.Count = state.Count{Input: max(e.Input, 0), Output: max(e.Output, 0)}.Clamp()
 	switch e.Kind {
 	case Use:
 		if at >= cut {
@@ -52,7 +52,7 @@ func (m *minute) add(e *Event, at, cut int64) {
 		var numbers []int64
 		json.Unmarshal([]byte(e.Text), &numbers) // what is no list releases nothing
 		for _, n := range numbers {
-			m.end(Release, key{e.Process, n}, tokens.Count{})
+			m.end(Release, key{e.Process, n}, state.Count{})
 		}
 	case Reset:
 		for _, c := range m.charges {
@@ -100,7 +100,7 @@ func (m *minute) begin(k key, c *charge) {
 
 // end settles a reservation. Also one that has lost its slot is settled: its process lives, and was
 // taken for dead.
-func (m *minute) end(how Kind, k key, used tokens.Count) {
+func (m *minute) end(how Kind, k key, used state.Count) {
 	c := m.open[k]
 	if c == nil {
 		return

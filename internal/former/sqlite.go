@@ -12,7 +12,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store/sqlitelog"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // earliest is the first format of a database that processes share.
@@ -147,8 +146,8 @@ func (d database) readEvents() error {
 		if err != nil {
 			return err
 		}
-		e.Requests = tokens.SaturatedInt(requests)
-		e.Count = tokens.Count{Input: tokens.SaturatedInt(input), Output: tokens.SaturatedInt(output)}.Clamp()
+		e.Requests = state.SaturatedInt(requests)
+		e.Count = state.Count{Input: state.SaturatedInt(input), Output: state.SaturatedInt(output)}.Clamp()
 		if err := d.Add(&e); err != nil {
 			return sqlitestate.Damaged("%s: %w", table, err)
 		}

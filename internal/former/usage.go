@@ -9,7 +9,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // usage is that of one model or pool.
@@ -28,7 +27,7 @@ func (t *taking) takeUsage() {
 	for _, u := range t.usages() {
 		is := &account.Usage{
 			Requests: u.requests, Tokens: u.tokens, DayStart: time.Unix(0, u.day.Start),
-			DayCount: tokens.SaturatedInt(u.day.Count), DayTokens: tokens.SaturatedInt(u.day.Tokens),
+			DayCount: state.SaturatedInt(u.day.Count), DayTokens: state.SaturatedInt(u.day.Tokens),
 		}
 		_, q, _ := t.engine.Catalog.Cover(u.name)
 		day := state.DayFrom(time.Unix(0, u.day.Start), q.DayZone)
@@ -54,7 +53,7 @@ func (t *taking) tell(c *charge) {
 		Open: t.isOpen(c), How: account.Lost,
 	}
 	if c.gone { // a reset has forgotten it, and the slot is left
-		told.Ago, told.Tokens = max(told.Ago, t.Span+1), tokens.Count{}
+		told.Ago, told.Tokens = max(told.Ago, t.Span+1), state.Count{}
 	}
 	t.engine.Apply(t.Now, told.ID.Process, told.ID.N, told)
 }

@@ -11,7 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 var errBroken = errors.New("broken")
@@ -55,7 +54,7 @@ func (l *broken) Read(ctx context.Context, after store.Position, wait, gather ti
 // record records calls without a reservation.
 func (b *bench) record(r *Replica, n int) {
 	b.Helper()
-	c := engine.Record{Name: oneWant[0].Name, Span: byMe.Span, Used: tokens.Count{Input: 1}}
+	c := engine.Record{Name: oneWant[0].Name, Span: byMe.Span, Used: state.Count{Input: 1}}
 	for range n {
 		if _, err := r.Do(b.Context(), c); err != nil {
 			b.Fatal(err)
@@ -103,9 +102,9 @@ func TestSentBeforeAnOutage(t *testing.T) {
 					}
 					return errBroken
 				}, errBroken)
-				r.Tell(engine.Record{Name: oneWant[0].Name, Span: byMe.Span, Used: tokens.Count{Input: 1}})
+				r.Tell(engine.Record{Name: oneWant[0].Name, Span: byMe.Span, Used: state.Count{Input: 1}})
 				id, _ := b.admit(r)
-				r.Do(b.Context(), engine.Settle{ID: id, How: account.Committed, Used: tokens.Count{Input: 1}})
+				r.Do(b.Context(), engine.Settle{ID: id, How: account.Committed, Used: state.Count{Input: 1}})
 				b.record(r, 3)
 				r.mu.Lock()
 				if r.status != cutOff {

@@ -9,7 +9,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -179,7 +178,7 @@ func (l *alone) beyondExtras(i *verdict.Item, name string, now account.Now) (d a
 			sum.Count, sum.Money = sum.Plus(used), sum.Money.Add(cost)
 		}
 	}
-	ask.Count, ask.Money = tokens.Count{}, 0
+	ask.Count, ask.Money = state.Count{}, 0
 	for range l.shares {
 		ask.Count, ask.Money = ask.Plus(sum.Count), ask.Money.Add(sum.Money)
 	}
@@ -190,10 +189,10 @@ func (l *alone) beyondExtras(i *verdict.Item, name string, now account.Now) (d a
 }
 
 // cost returns the tokens that the call has used, or estimates, and what it has cost, or can cost.
-func (k *record) cost() (used tokens.Count, cost money.Amount) {
+func (k *record) cost() (used state.Count, cost money.Amount) {
 	switch f := &k.fact; {
 	case !f.Open && f.How == account.Cancelled:
-		return tokens.Count{}, 0
+		return state.Count{}, 0
 	case !f.Open && f.How == account.Committed:
 		return f.Used, f.Cost
 	default:

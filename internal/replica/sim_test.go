@@ -14,7 +14,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/store/memlog"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // world is some processes that share a quota, a store that fails, and a provider that counts.
@@ -237,7 +236,7 @@ func (p *process) call(rand *rand.Rand) {
 		time.Sleep(time.Duration(rand.IntN(8000)) * time.Millisecond)
 		p.gate()
 		by := engine.By{Span: account.Minute + int64(margin)}
-		wants := []engine.Want{{Name: engine.Name{Asked: "m", Counted: "m"}, Tokens: tokens.Count{Input: 10 + rand.IntN(100)}}}
+		wants := []engine.Want{{Name: engine.Name{Asked: "m", Counted: "m"}, Tokens: state.Count{Input: 10 + rand.IntN(100)}}}
 		var ids []account.ID
 		var out engine.Outcome
 		var err error

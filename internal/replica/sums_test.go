@@ -15,7 +15,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/store/memlog"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // sums is a life of three processes that all live on, and what goes wrong in it.
@@ -110,7 +109,7 @@ func openForSums(t *testing.T, s *memlog.Store, process int64) *Replica {
 // call makes calls of all kinds: without a reservation, with one, and with one that waits for a
 // slot, whose caller may go before it has one.
 func (k *sums) call(t *testing.T, r *Replica, random *rand.Rand, admitted *atomic.Int64) {
-	name, used := engine.Name{Asked: "m", Counted: "m"}, tokens.Count{Input: 1}
+	name, used := engine.Name{Asked: "m", Counted: "m"}, state.Count{Input: 1}
 	by, wants := engine.By{Span: account.Minute}, []engine.Want{{Name: name, Tokens: used}}
 	longest := 100 * time.Millisecond
 	if k.slots > 0 {

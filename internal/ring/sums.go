@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 const (
@@ -30,9 +30,9 @@ const (
 type Sums struct {
 	// levels[0] are the live counts, levels[k] the nodes above any of them. The topmost has fewer
 	// than 2*fan nodes. The first node of a level may be above counts that were dropped.
-	levels []row[tokens.Count]
-	head   int          // the place of the oldest live count among all ever pushed
-	total  tokens.Count // the sum of the live counts
+	levels []row[state.Count]
+	head   int         // the place of the oldest live count among all ever pushed
+	total  state.Count // the sum of the live counts
 }
 
 // Len returns the number of live counts.
@@ -44,11 +44,11 @@ func (s *Sums) Len() int {
 }
 
 // Total returns the sum of the live counts.
-func (s *Sums) Total() tokens.Count { return s.total }
+func (s *Sums) Total() state.Count { return s.total }
 
 // Values returns the live counts, oldest first. They are valid until the next call that changes
 // them, and must not be written to.
-func (s *Sums) Values() []tokens.Count {
+func (s *Sums) Values() []state.Count {
 	if len(s.levels) == 0 {
 		return nil
 	}
@@ -59,20 +59,20 @@ func (s *Sums) Values() []tokens.Count {
 func (s *Sums) first(k int) int { return s.head >> (fanBits * k) }
 
 // Fill makes copies of counts those of an empty queue, with room for as many again.
-func (s *Sums) Fill(counts []tokens.Count) {
+func (s *Sums) Fill(counts []state.Count) {
 	if len(counts) == 0 {
 		return
 	}
-	s.levels = make([]row[tokens.Count], 1)
-	s.levels[0].fill(append(Room[tokens.Count](roomFor(len(counts))), counts...))
+	s.levels = make([]row[state.Count], 1)
+	s.levels[0].fill(append(Room[state.Count](roomFor(len(counts))), counts...))
 	s.raise()
 	s.total = s.sum(0, len(counts))
 }
 
 // Push adds a count.
-func (s *Sums) Push(c tokens.Count) {
+func (s *Sums) Push(c state.Count) {
 	if len(s.levels) == 0 {
-		s.levels = make([]row[tokens.Count], 1)
+		s.levels = make([]row[state.Count], 1)
 	}
 	counts := &s.levels[0]
 	counts.push(c)
@@ -98,7 +98,7 @@ func (s *Sums) grow() {
 // raise adds levels until the topmost has few nodes.
 func (s *Sums) raise() {
 	for k := len(s.levels); s.levels[k-1].len() > fan; k++ {
-		s.levels = append(s.levels, row[tokens.Count]{})
+		s.levels = append(s.levels, row[state.Count]{})
 		s.recount(k, 0)
 	}
 }
@@ -107,15 +107,15 @@ func (s *Sums) raise() {
 // as many nodes, which does not happen soon.
 func (s *Sums) lower() {
 	for k := len(s.levels) - 1; k > 0 && s.levels[k-1].len() <= fan/2; k-- {
-		s.levels[k] = row[tokens.Count]{}
+		s.levels[k] = row[state.Count]{}
 		s.levels = s.levels[:k]
 	}
 }
 
 // node works out the i-th node of level k from the nodes below it.
-func (s *Sums) node(k, i int) tokens.Count {
+func (s *Sums) node(k, i int) state.Count {
 	from := (s.first(k)+i)<<fanBits - s.first(k-1)
-	return tokens.Sum(s.levels[k-1].live()[max(from, 0) : from+fan])
+	return state.SumCounts(s.levels[k-1].live()[max(from, 0) : from+fan])
 }
 
 // recount works out the nodes of level k anew, from the i-th on.
@@ -167,11 +167,11 @@ func (s *Sums) Drop(n int) {
 		was, is = was>>fanBits, is>>fanBits
 	}
 	s.lower()
-	s.retotal(gone, tokens.Count{})
+	s.retotal(gone, state.Count{})
 }
 
 // Set replaces the i-th oldest count in O(log n).
-func (s *Sums) Set(i int, c tokens.Count) {
+func (s *Sums) Set(i int, c state.Count) {
 	counts := &s.levels[0]
 	was := *counts.at(i)
 	counts.set(i, c)
@@ -191,7 +191,7 @@ func (s *Sums) Set(i int, c tokens.Count) {
 }
 
 // retotal follows a change of a part of the total. A saturated total says nothing of the rest.
-func (s *Sums) retotal(was, is tokens.Count) {
+func (s *Sums) retotal(was, is state.Count) {
 	if s.total.Saturated() {
 		s.total = s.sum(0, s.Len())
 	} else {
@@ -204,31 +204,31 @@ func (s *Sums) Remove(i int) {
 	was := s.levels[0].live()[i]
 	s.levels[0].remove(i)
 	s.recountFrom(i)
-	s.retotal(was, tokens.Count{})
+	s.retotal(was, state.Count{})
 }
 
 // Insert puts a count before the i-th oldest, at the cost of those behind it.
-func (s *Sums) Insert(i int, c tokens.Count) {
+func (s *Sums) Insert(i int, c state.Count) {
 	s.Push(c)
 	s.levels[0].bringForward(i)
 	s.recountFrom(i)
 }
 
 // Sum adds up the counts at positions i to j, j excluded.
-func (s *Sums) Sum(i, j int) tokens.Count {
+func (s *Sums) Sum(i, j int) state.Count {
 	if i >= j {
-		return tokens.Count{}
+		return state.Count{}
 	}
 	return s.sum(i, j)
 }
 
-func (s *Sums) sum(i, j int) (total tokens.Count) {
+func (s *Sums) sum(i, j int) (total state.Count) {
 	first := s.head
 	i, j = first+i, first+j
 	for k := 0; ; k++ {
 		level := s.levels[k].live()
 		if k == len(s.levels)-1 {
-			return total.Plus(tokens.Sum(level[i-first : max(i, j)-first]))
+			return total.Plus(state.SumCounts(level[i-first : max(i, j)-first]))
 		}
 		for ; i < j && i%fan != 0; i++ {
 			total = total.Plus(level[i-first])
@@ -246,7 +246,7 @@ func (s *Sums) sum(i, j int) (total tokens.Count) {
 // LastOver returns the position of the last count that must leave before those behind it sum to at
 // most budget tokens of the given kind; -1 when the live counts do already. budget must not be
 // negative.
-func (s *Sums) LastOver(of tokens.Kind, budget int) int {
+func (s *Sums) LastOver(of state.TokenKind, budget int) int {
 	total := s.total.Of(of)
 	switch {
 	case total <= budget:
@@ -310,11 +310,11 @@ type seek struct {
 	input, output uint64 // masks of the tokens that are counted
 }
 
-func newSeek(of tokens.Kind, budget int) seek {
+func newSeek(of state.TokenKind, budget int) seek {
 	switch of {
-	case tokens.Input:
+	case state.InputTokens:
 		return seek{uint64(budget), math.MaxUint64, 0}
-	case tokens.Output:
+	case state.OutputTokens:
 		return seek{uint64(budget), 0, math.MaxUint64}
 	default:
 		return seek{uint64(budget), math.MaxUint64, math.MaxUint64}
@@ -323,7 +323,7 @@ func newSeek(of tokens.Kind, budget int) seek {
 
 // back takes nodes from end back to those before from. It returns the place where it stopped,
 // behind a node that does not fit or at from.
-func (s *seek) back(nodes []tokens.Count, from, end int) int {
+func (s *seek) back(nodes []state.Count, from, end int) int {
 	nodes = nodes[from:end]
 	left, input, output := s.left, s.input, s.output
 	i := len(nodes) - 1
@@ -340,7 +340,7 @@ func (s *seek) back(nodes []tokens.Count, from, end int) int {
 
 // on takes nodes from one on to those before end, as long as something is left. It returns the
 // place where it stopped, at the node that takes the rest or at end.
-func (s *seek) on(nodes []tokens.Count, from, end int) int {
+func (s *seek) on(nodes []state.Count, from, end int) int {
 	nodes = nodes[from:end]
 	left, input, output := s.left, s.input, s.output
 	i := 0

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // naiveSums is the same as sums, counted out.
-type naiveSums []tokens.Count
+type naiveSums []state.Count
 
-func (n naiveSums) sum() tokens.Count { return tokens.Sum(n) }
+func (n naiveSums) sum() state.Count { return state.SumCounts(n) }
 
-func (n naiveSums) lastOver(of tokens.Kind, budget int) int {
+func (n naiveSums) lastOver(of state.TokenKind, budget int) int {
 	for i := len(n) - 1; i >= 0; i-- {
 		if n[i:].sum().Of(of) > budget {
 			return i
@@ -24,11 +24,11 @@ func (n naiveSums) lastOver(of tokens.Kind, budget int) int {
 	return -1
 }
 
-func randomAmount(random *rand.Rand, huge bool) tokens.Count {
-	a := tokens.Count{Input: random.IntN(50), Output: random.IntN(50)}
+func randomAmount(random *rand.Rand, huge bool) state.Count {
+	a := state.Count{Input: random.IntN(50), Output: random.IntN(50)}
 	switch {
 	case random.IntN(4) == 0:
-		a = tokens.Count{}
+		a = state.Count{}
 	case huge && random.IntN(40) == 0:
 		a.Output = math.MaxInt - random.IntN(100)
 	case huge && random.IntN(40) == 0:
@@ -71,8 +71,8 @@ func TestSumsAgreeWithCountingOut(t *testing.T) {
 				t.Fatalf("seed %d: total %d, want %d of %d amounts", seed, s.Total(), naive.sum(), len(naive))
 			}
 			if len(naive) > 0 && random.IntN(20) == 0 {
-				of := tokens.Kind(random.IntN(3))
-				budget := random.IntN(tokens.AddSaturated(naive.sum().Of(of), 1))
+				of := state.TokenKind(random.IntN(3))
+				budget := random.IntN(state.AddSaturated(naive.sum().Of(of), 1))
 				if got, want := s.LastOver(of, budget), naive.lastOver(of, budget); got != want {
 					t.Fatalf("seed %d: lastOver(%d, %d) = %d, want %d of %d amounts", seed, of, budget, got, want, len(naive))
 				}
@@ -87,30 +87,30 @@ func TestSumsAgreeWithCountingOut(t *testing.T) {
 }
 
 func TestSumsLastOverAtTheEdges(t *testing.T) {
-	out := func(counts ...int) (amounts []tokens.Count) {
+	out := func(counts ...int) (amounts []state.Count) {
 		for _, c := range counts {
-			amounts = append(amounts, tokens.Count{Output: c})
+			amounts = append(amounts, state.Count{Output: c})
 		}
 		return amounts
 	}
 	tests := []struct {
 		name    string
-		amounts []tokens.Count
-		of      tokens.Kind
+		amounts []state.Count
+		of      state.TokenKind
 		budget  int
 		want    int
 	}{
-		{"all fit", out(1, 2, 3), tokens.All, 6, -1},
-		{"one too many", out(1, 2, 3), tokens.All, 5, 0},
-		{"only the newest too large", out(1, 2, 3), tokens.All, 2, 2},
-		{"nothing may stay", out(1, 0, 0), tokens.All, 0, 0},
-		{"zeros never leave", out(0, 0, 0), tokens.All, 0, -1},
-		{"saturated", out(math.MaxInt, math.MaxInt, 1), tokens.All, math.MaxInt - 1, 1},
-		{"saturated to the full", out(math.MaxInt, math.MaxInt), tokens.All, math.MaxInt, -1},
-		{"saturated only together", []tokens.Count{{Input: math.MaxInt, Output: 1}, {Input: 0, Output: 1}}, tokens.All, math.MaxInt - 1, 0},
-		{"the other kind", []tokens.Count{{Input: 9, Output: 1}, {Input: 9, Output: 2}}, tokens.Output, 2, 0},
-		{"one kind of two", []tokens.Count{{Input: 9, Output: 1}, {Input: 5, Output: 2}}, tokens.Input, 5, 0},
-		{"the other kind is saturated", []tokens.Count{{Input: math.MaxInt, Output: 1}, {Input: math.MaxInt, Output: 2}}, tokens.Output, 2, 0},
+		{"all fit", out(1, 2, 3), state.AllTokens, 6, -1},
+		{"one too many", out(1, 2, 3), state.AllTokens, 5, 0},
+		{"only the newest too large", out(1, 2, 3), state.AllTokens, 2, 2},
+		{"nothing may stay", out(1, 0, 0), state.AllTokens, 0, 0},
+		{"zeros never leave", out(0, 0, 0), state.AllTokens, 0, -1},
+		{"saturated", out(math.MaxInt, math.MaxInt, 1), state.AllTokens, math.MaxInt - 1, 1},
+		{"saturated to the full", out(math.MaxInt, math.MaxInt), state.AllTokens, math.MaxInt, -1},
+		{"saturated only together", []state.Count{{Input: math.MaxInt, Output: 1}, {Input: 0, Output: 1}}, state.AllTokens, math.MaxInt - 1, 0},
+		{"the other kind", []state.Count{{Input: 9, Output: 1}, {Input: 9, Output: 2}}, state.OutputTokens, 2, 0},
+		{"one kind of two", []state.Count{{Input: 9, Output: 1}, {Input: 5, Output: 2}}, state.InputTokens, 5, 0},
+		{"the other kind is saturated", []state.Count{{Input: math.MaxInt, Output: 1}, {Input: math.MaxInt, Output: 2}}, state.OutputTokens, 2, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestSumsOfManyAmounts(t *testing.T) {
 		naive[i] = a
 	}
 	for range 300 {
-		of := tokens.Kind(random.IntN(3))
+		of := state.TokenKind(random.IntN(3))
 		budget := random.IntN(naive.sum().Of(of))
 		want, left := len(naive)-1, budget
 		for naive[want].Of(of) <= left {
@@ -168,7 +168,7 @@ func (p *sumsPlay) play(op byte, n int) {
 	if len(p.naive) > 0 {
 		at = n % len(p.naive)
 	}
-	c := tokens.Count{Input: n % 97, Output: n % 89}
+	c := state.Count{Input: n % 97, Output: n % 89}
 	push := func() {
 		p.sums.Push(c)
 		p.naive = append(p.naive, c)
@@ -266,7 +266,7 @@ func TestSumsAgreeWithCountingOutWhileTheyMove(t *testing.T) {
 func TestSumsRemoveDuringAMove(t *testing.T) {
 	p := sumsPlay{t: t}
 	push := func() {
-		c := tokens.Count{Input: len(p.naive), Output: 1}
+		c := state.Count{Input: len(p.naive), Output: 1}
 		p.sums.Push(c)
 		p.naive = append(p.naive, c)
 	}
@@ -313,7 +313,7 @@ func FuzzSums(f *testing.F) {
 func TestSumsGiveStorageBack(t *testing.T) {
 	var s Sums
 	for range 300_000 {
-		s.Push(tokens.Count{Input: 1})
+		s.Push(state.Count{Input: 1})
 	}
 	s.Drop(299_990)
 	room := 0
@@ -324,7 +324,7 @@ func TestSumsGiveStorageBack(t *testing.T) {
 		t.Errorf("10 counts keep %d levels with room for %d", len(s.levels), room)
 	}
 	s.Drop(10)
-	if len(s.levels) != 0 || s.Len() != 0 || s.Total() != (tokens.Count{}) {
+	if len(s.levels) != 0 || s.Len() != 0 || s.Total() != (state.Count{}) {
 		t.Errorf("emptied, there are %d levels, %d counts and a total of %d", len(s.levels), s.Len(), s.Total())
 	}
 }
@@ -333,7 +333,7 @@ func TestSumsSteadyStateDoesNotAllocate(t *testing.T) {
 	for _, live := range []int{1, 9, 15, 17, 40, 300, 20_000} {
 		var s Sums
 		cycle := func() {
-			s.Push(tokens.Count{Input: 1})
+			s.Push(state.Count{Input: 1})
 			if s.Len() > live {
 				s.Drop(1)
 			}

@@ -7,7 +7,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const span = account.Minute
@@ -40,13 +39,13 @@ func (w *world) account() *account.Account {
 func (w *world) charge(a *account.Account, used int) *account.Call {
 	w.now.Instant += int64(time.Second)
 	w.now.Wall += int64(time.Second)
-	c := &account.Call{Tokens: tokens.Count{Input: used}, At: w.now}
+	c := &account.Call{Tokens: state.Count{Input: used}, At: w.now}
 	c.ChargeTo(a, nil, w.now, span)
 	return c
 }
 
 func (w *world) commit(c *account.Call, used int) {
-	c.End(&account.Ending{How: account.Committed, Used: tokens.Count{Input: used}, Now: w.now, Span: span})
+	c.End(&account.Ending{How: account.Committed, Used: state.Count{Input: used}, Now: w.now, Span: span})
 }
 
 // compare returns the changes of all models.

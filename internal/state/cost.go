@@ -1,15 +1,12 @@
 package state
 
-import (
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
-	"dappco.re/go/core/go-ratelimit/money"
-)
+import "dappco.re/go/core/go-ratelimit/money"
 
 // Cost is the charge of requests: how many they are, the tokens of all of them, and the most that
 // they can cost together.
 type Cost struct {
 	Requests int
-	tokens.Count
+	Count
 	Billed int // of a single request, the output tokens that may be billed; not less than Output
 	Money  money.Amount
 	Priced bool // Money is known: their models have prices, or need none

@@ -1,7 +1,5 @@
 package state
 
-import "dappco.re/go/core/go-ratelimit/internal/tokens"
-
 // Dimension is what a limit of a model limits. The order is that of the fields of Quota
 // and of the keys in files.
 type Dimension int
@@ -32,12 +30,12 @@ const (
 // Limit is one row of the table of the limits: everything that differs from one to the
 // next and is not a number.
 type Limit struct {
-	Field  string      // its name in Go
-	Key    string      // its key in a YAML file, and its column in a database
-	Window Window      // how long a charge counts to it
-	Counts bool        // it counts requests; else tokens
-	Tokens tokens.Kind // which tokens it counts, unless it counts requests
-	Code   string      // the code of a decision that it denies
+	Field  string    // its name in Go
+	Key    string    // its key in a YAML file, and its column in a database
+	Window Window    // how long a charge counts to it
+	Counts bool      // it counts requests; else tokens
+	Tokens TokenKind // which tokens it counts, unless it counts requests
+	Code   string    // the code of a decision that it denies
 
 	// The reasons of its refusals. They are constants because a denial must not allocate.
 	UsedUp   string // what was charged leaves no room
@@ -61,7 +59,7 @@ var Limits = [Dimensions]Limit{
 		Invalid:  "invalid quota: MaxRPM (max_rpm) is negative",
 	},
 	TPM: {
-		Field: "MaxTPM", Key: "max_tpm", Window: Minute, Tokens: tokens.All, Code: "tpm_exceeded",
+		Field: "MaxTPM", Key: "max_tpm", Window: Minute, Tokens: AllTokens, Code: "tpm_exceeded",
 		UsedUp:   "tokens per minute are used up",
 		External: "the provider reports fewer tokens per minute left",
 		Kept:     "the tokens per minute that are left are kept for other classes",
@@ -78,7 +76,7 @@ var Limits = [Dimensions]Limit{
 		Invalid:  "invalid quota: MaxRPD (max_rpd) is negative",
 	},
 	ITPM: {
-		Field: "MaxITPM", Key: "max_itpm", Window: Minute, Tokens: tokens.Input, Code: "itpm_exceeded",
+		Field: "MaxITPM", Key: "max_itpm", Window: Minute, Tokens: InputTokens, Code: "itpm_exceeded",
 		UsedUp:   "input tokens per minute are used up",
 		External: "the provider reports fewer input tokens per minute left",
 		Kept:     "the input tokens per minute that are left are kept for other classes",
@@ -87,7 +85,7 @@ var Limits = [Dimensions]Limit{
 		Invalid:  "invalid quota: MaxITPM (max_itpm) is negative",
 	},
 	OTPM: {
-		Field: "MaxOTPM", Key: "max_otpm", Window: Minute, Tokens: tokens.Output, Code: "otpm_exceeded",
+		Field: "MaxOTPM", Key: "max_otpm", Window: Minute, Tokens: OutputTokens, Code: "otpm_exceeded",
 		UsedUp:   "output tokens per minute are used up",
 		External: "the provider reports fewer output tokens per minute left",
 		Kept:     "the output tokens per minute that are left are kept for other classes",
@@ -96,7 +94,7 @@ var Limits = [Dimensions]Limit{
 		Invalid:  "invalid quota: MaxOTPM (max_otpm) is negative",
 	},
 	TPD: {
-		Field: "MaxTPD", Key: "max_tpd", Window: Day, Tokens: tokens.All, Code: "tpd_exceeded",
+		Field: "MaxTPD", Key: "max_tpd", Window: Day, Tokens: AllTokens, Code: "tpd_exceeded",
 		UsedUp:   "tokens per day are used up",
 		External: "the provider reports fewer tokens per day left",
 		Kept:     "the tokens per day that are left are kept for other classes",

@@ -1,10 +1,6 @@
 package state
 
-import (
-	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
-)
+import "time"
 
 // mostLearned is the largest limit of a provider that is believed.
 const mostLearned = 1 << 40
@@ -33,7 +29,7 @@ type ReportedCounts struct {
 // External returns how much of a limit others use, by a report with a remaining amount. Neither the
 // limit nor the present charges may be negative.
 func (l *ReportedLimit) External(limit int, c ReportedCounts) int {
-	left := tokens.AddSaturated(l.Remaining, max(l.Rounding, 0)/2)
+	left := AddSaturated(l.Remaining, max(l.Rounding, 0)/2)
 	counted := max(c.Now-min(c.Uncounted, c.Now), c.AtCall)
 	amount := max(limit-left, 0) // the parts are not negative, so this does not overflow
 	return max(amount-counted, 0)

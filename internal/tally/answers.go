@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // inertia is how many prompts the correction is a mean of: the first ones count alike, and from
@@ -42,7 +41,7 @@ type model struct {
 // Observe learns from an answer: of the estimate of the prompt before it was corrected, and of the
 // tokens that were used, both zero if not known. most is the number of models that the Answers may
 // know. It returns how many answers of the model were seen.
-func (a *Answers) Observe(name string, estimated, used tokens.Count, most int) (seen int) {
+func (a *Answers) Observe(name string, estimated, used state.Count, most int) (seen int) {
 	if used.Input <= 0 && used.Output <= 0 {
 		return 0
 	}

@@ -10,15 +10,14 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const most = 10
 
-func count(input, output int) tokens.Count { return tokens.Count{Input: input, Output: output} }
+func count(input, output int) state.Count { return state.Count{Input: input, Output: output} }
 
 func TestObserve(t *testing.T) {
-	type answer struct{ estimated, used tokens.Count }
+	type answer struct{ estimated, used state.Count }
 	tests := []struct {
 		name    string
 		answers []answer
@@ -84,13 +83,13 @@ func TestCorrect(t *testing.T) {
 // An outlier is forgotten after two generations at most.
 func TestOutputFollowsPeaks(t *testing.T) {
 	var b Answers
-	b.Observe("m", tokens.Count{}, count(0, 1000), most)
+	b.Observe("m", state.Count{}, count(0, 1000), most)
 	for n := 1; n <= 2*state.AnswersPerGeneration; n++ {
 		want := 1250
 		if n >= 2*state.AnswersPerGeneration {
 			want = 10
 		}
-		if got := b.Observe("m", tokens.Count{}, count(0, 8), most); got != n+1 {
+		if got := b.Observe("m", state.Count{}, count(0, 8), most); got != n+1 {
 			t.Fatalf("%d answers are seen, want %d", got, n+1)
 		}
 		if got := b.Estimate("m").Output; n != 2*state.AnswersPerGeneration-1 && got != want {

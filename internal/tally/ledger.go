@@ -2,7 +2,7 @@ package tally
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -46,7 +46,7 @@ func (l *Ledger) Reserved(h Host, c *account.Call) {
 }
 
 // Ended adds a call that has ended. used is what it used where it was committed.
-func (l *Ledger) Ended(h Host, c *account.Call, how account.How, used tokens.Count) {
+func (l *Ledger) Ended(h Host, c *account.Call, how account.How, used state.Count) {
 	var n *Noted
 	if c.Model != nil {
 		n = h.Noted(c.Model)
@@ -59,14 +59,14 @@ func (l *Ledger) Ended(h Host, c *account.Call, how account.How, used tokens.Cou
 	}
 	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates
 	// but those of its models.
-	if how == account.Committed && n != nil && used != (tokens.Count{}) {
+	if how == account.Committed && n != nil && used != (state.Count{}) {
 		l.estimatesOf(c.Model, n).Add(c.Tokens.Total(), used.Total())
 	}
 }
 
 // Recorded adds a call that was not reserved, to its model and its pools. a is the account of the
 // model; nil where it had no place.
-func (l *Ledger) Recorded(h Host, name string, a *account.Account, pools []*account.Account, used tokens.Count, cost money.Amount) {
+func (l *Ledger) Recorded(h Host, name string, a *account.Account, pools []*account.Account, used state.Count, cost money.Amount) {
 	if a != nil {
 		l.of(h, a, h.Noted(a)).Recorded.Add(used, cost)
 	} else {

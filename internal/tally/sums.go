@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -17,7 +17,7 @@ type Sum struct {
 }
 
 // Add adds a call. Tokens and money are not negative. It is short enough to be inlined.
-func (s *Sum) Add(c tokens.Count, amount money.Amount) {
+func (s *Sum) Add(c state.Count, amount money.Amount) {
 	s.Calls++
 	s.Input += int64(c.Input)
 	s.Output += int64(c.Output)
@@ -49,7 +49,7 @@ func (s *Sum) plus(o *Sum, sign int) {
 type Sums struct{ Reserved, Estimated, Settled, Released, Expired, Recorded Sum }
 
 // End adds a call that was reserved and has ended. used is what it used where it was committed.
-func (a *Sums) End(c *account.Call, how account.How, used tokens.Count) {
+func (a *Sums) End(c *account.Call, how account.How, used state.Count) {
 	switch how {
 	case account.Committed:
 		a.Estimated.Add(c.Tokens, c.Most)

@@ -5,18 +5,18 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 func TestOpenIsWhatHasNotEnded(t *testing.T) {
 	var a Sums
 	for range 4 {
-		a.Reserved.Add(tokens.Count{Input: 10, Output: 5}, 100)
+		a.Reserved.Add(state.Count{Input: 10, Output: 5}, 100)
 	}
-	c := &account.Call{Tokens: tokens.Count{Input: 10, Output: 5}, Most: 100, Cost: 80}
-	a.End(c, account.Committed, tokens.Count{Input: 7, Output: 9})
-	a.End(c, account.Cancelled, tokens.Count{})
-	a.End(c, account.Expired, tokens.Count{})
+	c := &account.Call{Tokens: state.Count{Input: 10, Output: 5}, Most: 100, Cost: 80}
+	a.End(c, account.Committed, state.Count{Input: 7, Output: 9})
+	a.End(c, account.Cancelled, state.Count{})
+	a.End(c, account.Expired, state.Count{})
 	if want := (Sum{Calls: 1, Input: 10, Output: 5, Money: 100}); a.Open() != want {
 		t.Errorf("open are %+v, want %+v", a.Open(), want)
 	}
@@ -32,7 +32,7 @@ func TestOpenIsWhatHasNotEnded(t *testing.T) {
 }
 
 func TestSumsStopAtTheLargestNumber(t *testing.T) {
-	most := tokens.Count{Input: math.MaxInt, Output: math.MaxInt}
+	most := state.Count{Input: math.MaxInt, Output: math.MaxInt}
 	s := Sum{Input: math.MaxInt64 - 1, Output: math.MaxInt64 - 1, Money: math.MaxInt64}
 	s.Add(most, math.MaxInt64)
 	if want := (Sum{Calls: 1, Input: math.MaxInt64, Output: math.MaxInt64, Money: math.MaxInt64}); s != want {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // blocker says why the first in line waits, as far as the facts tell.
@@ -59,7 +58,7 @@ func (f *Facts) firstNeeds(key string) int {
 		return 0
 	}
 	first := &f.Line[0]
-	c := state.Cost{Requests: 1, Count: tokens.Count{Input: first.PromptTokens, Output: first.OutputTokens}}
+	c := state.Cost{Requests: 1, Count: state.Count{Input: first.PromptTokens, Output: first.OutputTokens}}
 	return c.Of(of)
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // The origins of quotas.
@@ -310,9 +309,9 @@ func dimension(key string) string {
 	switch {
 	case l.Counts:
 		what = "requests"
-	case l.Tokens == tokens.Input:
+	case l.Tokens == state.InputTokens:
 		what = "input tokens"
-	case l.Tokens == tokens.Output:
+	case l.Tokens == state.OutputTokens:
 		what = "output tokens"
 	}
 	if l.Window == state.Day {

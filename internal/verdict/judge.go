@@ -7,7 +7,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // The reasons of refusals that no table has.
@@ -150,7 +149,7 @@ func (u *usage) checkSlots(d *account.Denial) {
 	if u.held != nil {
 		kept = u.held.Slots
 	}
-	if fits(tokens.AddSaturated(u.InFlight, kept), u.ask.Requests, limit) {
+	if fits(state.AddSaturated(u.InFlight, kept), u.ask.Requests, limit) {
 		return
 	}
 	slots := &state.Limits[state.InFlight]

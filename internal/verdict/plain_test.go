@@ -8,7 +8,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -50,7 +49,7 @@ func anyAccount(r *rand.Rand) *account.Account {
 	a := account.New("m")
 	a.SetQuota(q, true, nil, now, account.Minute)
 	for range r.IntN(12) {
-		count := tokens.Count{Input: r.IntN(40), Output: r.IntN(40)}
+		count := state.Count{Input: r.IntN(40), Output: r.IntN(40)}
 		if r.IntN(100) == 0 {
 			count.Input = math.MaxInt
 		}

@@ -7,7 +7,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -24,14 +23,14 @@ func used(name string, q state.Quota, requests int) *account.Account {
 	a := account.New(name)
 	a.SetQuota(q, true, nil, now, account.Minute)
 	for range requests {
-		a.Record(nil, tokens.Count{Input: 10, Output: 5}, 0, now, account.Minute)
+		a.Record(nil, state.Count{Input: 10, Output: 5}, 0, now, account.Minute)
 	}
 	return a
 }
 
 func item(a *account.Account, asked string, input, output int) verdict.Item {
 	return verdict.Item{Account: a, Asked: asked, Ask: account.Ask{
-		Cost: state.Cost{Requests: 1, Count: tokens.Count{Input: input, Output: output}, Priced: true},
+		Cost: state.Cost{Requests: 1, Count: state.Count{Input: input, Output: output}, Priced: true},
 		Span: account.Minute, Patience: account.Minute + 1,
 	}}
 }
@@ -233,7 +232,7 @@ func TestQueued(t *testing.T) {
 
 func TestHopeless(t *testing.T) {
 	open := used("m", state.Quota{MaxTPM: 100}, 0)
-	open.Record(nil, tokens.Count{Input: 60}, 0, now, account.Minute)
+	open.Record(nil, state.Count{Input: 60}, 0, now, account.Minute)
 	tests := []struct {
 		name     string
 		open     int // tokens of open calls

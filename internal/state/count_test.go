@@ -1,20 +1,20 @@
-package tokens_test
+package state_test
 
 import (
 	"math"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 const most = math.MaxInt
 
-func count(input, output int) tokens.Count { return tokens.Count{Input: input, Output: output} }
+func count(input, output int) state.Count { return state.Count{Input: input, Output: output} }
 
 func TestCountArithmetic(t *testing.T) {
 	tests := []struct {
 		name      string
-		got, want tokens.Count
+		got, want state.Count
 	}{
 		{"plus", count(1, 2).Plus(count(3, 4)), count(4, 6)},
 		{"plus saturates each", count(most, 2).Plus(count(1, most-2)), count(most, most)},
@@ -23,8 +23,8 @@ func TestCountArithmetic(t *testing.T) {
 		{"over is never negative", count(5, 1).Over(count(3, 4)), count(2, 0)},
 		{"replace", count(10, 20).Replace(count(4, 4), count(1, 9)), count(7, 25)},
 		{"replace saturates", count(10, 20).Replace(count(4, 4), count(most, 0)), count(most, 16)},
-		{"sum", tokens.Sum([]tokens.Count{count(1, 2), count(3, 4), {}}), count(4, 6)},
-		{"sum of none", tokens.Sum(nil), tokens.Count{}},
+		{"sum", state.SumCounts([]state.Count{count(1, 2), count(3, 4), {}}), count(4, 6)},
+		{"sum of none", state.SumCounts(nil), state.Count{}},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {
@@ -35,25 +35,25 @@ func TestCountArithmetic(t *testing.T) {
 
 func TestCountOfEachKind(t *testing.T) {
 	tests := []struct {
-		count              tokens.Count
+		count              state.Count
 		all, input, output int
 	}{
-		{tokens.Count{}, 0, 0, 0},
+		{state.Count{}, 0, 0, 0},
 		{count(3, 4), 7, 3, 4},
 		{count(most, 1), most, most, 1},
 		{count(most-1, 1), most, most - 1, 1},
 	}
 	for _, tt := range tests {
 		c := tt.count
-		if c.Of(tokens.All) != tt.all || c.Total() != tt.all || c.Of(tokens.Input) != tt.input || c.Of(tokens.Output) != tt.output {
+		if c.Of(state.AllTokens) != tt.all || c.Total() != tt.all || c.Of(state.InputTokens) != tt.input || c.Of(state.OutputTokens) != tt.output {
 			t.Errorf("%+v: all %d, input %d, output %d; want %d, %d, %d", c,
-				c.Of(tokens.All), c.Of(tokens.Input), c.Of(tokens.Output), tt.all, tt.input, tt.output)
+				c.Of(state.AllTokens), c.Of(state.InputTokens), c.Of(state.OutputTokens), tt.all, tt.input, tt.output)
 		}
 	}
 }
 
 func TestCountIsSaturated(t *testing.T) {
-	for c, want := range map[tokens.Count]bool{
+	for c, want := range map[state.Count]bool{
 		count(most, 0): true, count(0, most): true, count(most-1, most-1): false, {}: false,
 	} {
 		if c.Saturated() != want {

@@ -1,13 +1,10 @@
-// Package tokens counts the tokens of calls: input and output apart, because a quota may limit
-// them apart, and never beyond the largest int. The limiter, its windows and the sums over them
-// (internal/ring) use it.
-package tokens
+package state
 
 import "math"
 
-// Count is a number of tokens, input and output separately. Neither is negative, except in an
-// unvalidated estimate. The zero value is no tokens. All sums of counts saturate at the largest
-// int. It is a plain value: copies may be used concurrently.
+// Count is a number of tokens: input and output apart, because a quota may limit them apart.
+// Neither is negative, except in an unvalidated estimate. The zero value is no tokens. All sums of
+// counts saturate at the largest int. It is a plain value: copies may be used concurrently.
 type Count struct{ Input, Output int }
 
 // AddSaturated adds two numbers that are not negative; a sum beyond the largest int is the largest
@@ -47,30 +44,30 @@ func (c Count) Replace(was, is Count) Count {
 	return Count{AddSaturated(c.Input-was.Input, is.Input), AddSaturated(c.Output-was.Output, is.Output)}
 }
 
-// Sum adds counts up.
-func Sum(counts []Count) (sum Count) {
+// SumCounts adds counts up.
+func SumCounts(counts []Count) (sum Count) {
 	for _, c := range counts {
 		sum = sum.Plus(c)
 	}
 	return sum
 }
 
-// Kind says which tokens of a Count a limit counts. The zero value is All.
-type Kind int
+// TokenKind says which tokens of a Count a limit counts. The zero value is AllTokens.
+type TokenKind int
 
 // The kinds of tokens.
 const (
-	All    Kind = iota // input and output together
-	Input              // of the prompt
-	Output             // of the answer
+	AllTokens    TokenKind = iota // input and output together
+	InputTokens                   // of the prompt
+	OutputTokens                  // of the answer
 )
 
 // Of returns the tokens of a kind.
-func (c Count) Of(k Kind) int {
+func (c Count) Of(k TokenKind) int {
 	switch k {
-	case Input:
+	case InputTokens:
 		return c.Input
-	case Output:
+	case OutputTokens:
 		return c.Output
 	}
 	return c.Total()
