@@ -110,8 +110,9 @@ func readErrorBody(body []byte, status int) (b errorBody) {
 	return b
 }
 
-// statedDelay returns the time that the message of an error states, in lower case: "please try again
-// in 7.66s" of OpenAI and Groq, "please retry after 34 seconds" of Azure. It is 0 where there is none.
+// statedDelay returns the time that the message of an error states, in lower case: "please try
+// again in 7.66s" of OpenAI and Groq, "please retry after 34 seconds" of Azure. It is 0 where there
+// is none.
 func statedDelay(message string) time.Duration {
 	if _, rest, ok := strings.Cut(message, "try again in "); ok {
 		stated, _, _ := strings.Cut(rest, " ")

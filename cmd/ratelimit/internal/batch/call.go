@@ -130,8 +130,8 @@ func (b *Batch) do(ctx, soft context.Context, c *call) *outcome {
 	}
 }
 
-// backoff is the time before another try: the first pause, twice that, four times that, with up to a
-// quarter more.
+// backoff is the time before another try: the first pause, twice that, four times that, with up to
+// a quarter more.
 func backoff(tries int, first time.Duration) time.Duration {
 	d := min(first<<min(tries-1, 10), maxBackoff)
 	return d + rand.N(d/4+1)

@@ -62,7 +62,8 @@ func (b *Batch) Plan(ctx context.Context) (Plan, error) {
 	return p, err
 }
 
-// refunds reports whether the provider counts what a call has used, and not what its request allows.
+// refunds reports whether the provider counts what a call has used, and not what its request
+// allows.
 func (b *Batch) refunds() bool {
 	host := b.s.Upstream.Hostname()
 	return !b.s.NoRefund && host != "api.openai.com" && !strings.HasSuffix(host, ".openai.azure.com")
