@@ -30,11 +30,11 @@ func TestBatchStatus(t *testing.T) {
 	}{
 		{"all done", nil, chatLines(5), nil, 0, "5 of 5 done", ""},
 		{"nothing to do", nil, "\n", nil, 0, "0 of 0 done", ""},
-		{"some failed", fails(404, "{}"), chatLines(5), nil, 1, "5 lines failed", ""},
+		{"some failed", fails(404, "{}"), chatLines(5), nil, 1, "5 lines failed (http_404 5)", ""},
 		{"the first failed", fails(404, "{}"), chatLines(500), []string{"--fail-fast", "--in-flight", "1"}, 1, "lines failed", "fail_fast"},
 		{"no file", nil, "", []string{"--config", "missing.yaml"}, 2, "missing.yaml", ""},
 		{"nothing fits", nil, large, []string{"--tpm", "1000"}, 3, "all 3 lines are larger than the quota", ""},
-		{"one fits", nil, large + chatLine("small"), []string{"--tpm", "1000"}, 1, "3 lines failed", ""},
+		{"one fits", nil, large + chatLine("small"), []string{"--tpm", "1000"}, 1, "3 lines failed (never_fits 3)", ""},
 		{"a budget", nil, chatLines(200), []string{"--max-cost", "0.005"}, 4, "the money is used up", "budget"},
 		{"no credit", fails(429, `{"error":{"code":"insufficient_quota"}}`), chatLines(5), []string{"--in-flight", "1"}, 4, "the money is used up", "budget"},
 		{"a part", nil, chatLines(5), []string{"--limit", "2"}, 0, "2 of 5 done", "limit"},

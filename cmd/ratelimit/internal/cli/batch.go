@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -330,11 +332,15 @@ func (f *batchFlags) verdict(s batch.Summary, signal int) error {
 	case s.NeverFits == s.Failed && s.Done+s.Before == 0:
 		return neverFits(s.Failed)
 	}
+	why := make([]string, 0, len(s.Failures))
+	for _, code := range slices.Sorted(maps.Keys(s.Failures)) {
+		why = append(why, fmt.Sprintf("%s %d", code, s.Failures[code]))
+	}
 	where := ""
 	if f.errors != "" {
 		where = ": " + f.errors
 	}
-	return statusError{exitFailure, fmt.Errorf("%d lines failed%s", s.Failed, where)}
+	return statusError{exitFailure, fmt.Errorf("%d lines failed (%s)%s", s.Failed, strings.Join(why, ", "), where)}
 }
 
 // batchBase returns what sends the calls of a batch.
