@@ -105,13 +105,19 @@ func (b *TokenBucket) Wait(ctx context.Context) error { return b.WaitN(ctx, 1) }
 // burst, or ErrDeadline if the tokens come after the deadline of the context. If the
 // context ends first, it cancels the reservation and returns ctx.Err().
 func (b *TokenBucket) WaitN(ctx context.Context, n int) error {
+	return b.wait(ctx, n, time.Now(), func(ctx context.Context, d time.Duration) error { return pause(ctx, d, nil) })
+}
+
+// wait is WaitN from now on. sleep waits for a delay, or until the context ends, and then
+// returns its error.
+func (b *TokenBucket) wait(ctx context.Context, n int, now time.Time, sleep func(context.Context, time.Duration) error) error {
 	if err := b.neverFits(n); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	now, longest := time.Now(), InfDuration
+	longest := InfDuration
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = deadline.Sub(now)
 	}
@@ -124,7 +130,7 @@ func (b *TokenBucket) WaitN(ctx context.Context, n int) error {
 	if delay == 0 {
 		return nil
 	}
-	err := pause(ctx, delay, nil)
+	err := sleep(ctx, delay)
 	if err != nil {
 		r.Cancel()
 	}
