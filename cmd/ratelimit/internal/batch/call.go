@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,7 @@ type failure struct {
 	Line     int             `json:"line"`
 
 	again   bool          // another try may succeed,
-	pause   time.Duration // after this time, if it is the second one
+	pause   time.Duration // after this time, if it is the second one; zero for firstPause
 	delay   time.Duration // that the provider wants before it
 	isEmpty bool          // the credit or the plan is used up: no call will succeed
 	left    bool          // the try was not sent because the batch ends
@@ -120,7 +121,7 @@ func (b *Batch) do(ctx, soft context.Context, c *call) *outcome {
 			return &outcome{call: c}
 		case f.again && c.tries < b.s.MaxAttempts:
 			b.count.retries.Add(1)
-			if sleep(soft, max(backoff(c.tries, f.pause), f.delay)) != nil {
+			if sleep(soft, max(backoff(c.tries, cmp.Or(f.pause, firstPause)), f.delay)) != nil {
 				return &outcome{call: c}
 			}
 			continue
@@ -253,7 +254,7 @@ func (b *Batch) failed(ctx context.Context, err error) *failure {
 	case errors.Is(cause, errLeft):
 		return &failure{left: true}
 	case errors.Is(cause, errTimeout):
-		return &failure{Code: codeTimeout, Message: fmt.Sprintf("no answer within %v", b.s.Timeout), again: true, pause: firstPause}
+		return &failure{Code: codeTimeout, Message: fmt.Sprintf("no answer within %v", b.s.Timeout), again: true}
 	case cause != nil:
 		return &failure{left: true}
 	}
@@ -263,19 +264,19 @@ func (b *Batch) failed(ctx context.Context, err error) *failure {
 		if errors.Is(err, ratelimit.ErrNeverFits) {
 			code = codeNeverFits
 		}
-		return &failure{Code: code, Message: message, again: errors.Is(err, ratelimit.ErrQueueFull), pause: firstPause}
+		return &failure{Code: code, Message: message, again: errors.Is(err, ratelimit.ErrQueueFull)}
 	}
 	if uncounted := (*llmhttp.UncountedError)(nil); errors.As(err, &uncounted) {
 		return &failure{Code: codeUncounted, Message: message}
 	}
-	return &failure{Code: codeNoAnswer, Message: message, again: true, pause: firstPause}
+	return &failure{Code: codeNoAnswer, Message: message, again: true}
 }
 
 // refused returns the failure that an answer is.
 func (b *Batch) refused(resp *http.Response, p *llmhttp.Problem, body []byte) *failure {
 	f := &failure{
 		Code: fmt.Sprintf("http_%d", resp.StatusCode), Message: fmt.Sprintf("the answer has status %d", resp.StatusCode),
-		Status: resp.StatusCode, Body: errorBody(body), pause: firstPause,
+		Status: resp.StatusCode, Body: errorBody(body),
 	}
 	if p == nil {
 		return f

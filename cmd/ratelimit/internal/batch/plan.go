@@ -26,7 +26,7 @@ type Plan struct {
 // Plan reads IN once more, and sends nothing.
 func (b *Batch) Plan(ctx context.Context) (Plan, error) {
 	p := Plan{Lines: b.survey.lines, Before: b.survey.finished, Models: []string{}}
-	t, cost := newTimetable(b.limiter), money.Amount(0)
+	t, refunds, cost := newTimetable(b.limiter), b.refunds(), money.Amount(0)
 	err := b.each(ctx, func(c *call, f *failure) bool {
 		if b.s.Limit > 0 && p.ToDo+p.BadLines+p.NeverFits == b.s.Limit {
 			return false
@@ -55,7 +55,7 @@ func (b *Batch) Plan(ctx context.Context) (Plan, error) {
 			}
 		}
 		cost = cost.Add(price.Cost(money.Usage{Input: c.size.prompt, Output: c.size.output}))
-		p.Minutes = max(p.Minutes, t.admit(name, c.size.requests(b.refunds())).Minutes())
+		p.Minutes = max(p.Minutes, t.admit(name, c.size.requests(refunds)).Minutes())
 		return true
 	})
 	p.Dollars = cost.Dollars()
