@@ -36,13 +36,15 @@ func (l *Limiter) take(ctx context.Context, now time.Time, r *Request) (d limit.
 		return d, l.check("take", r)
 	}
 	r.resolve()
-	hash := l.hash(r)
-	s := l.shard(hash)
-	i := instantOf(now, r.Window)
-	if e := s.table.Load().find(hash, r); e != nil && l.remote == nil && !l.isDue(s, i.nanos) {
-		s.touch(e)
-		if e.take(&i, r, &d) {
-			return d, nil
+	if l.remote == nil {
+		hash := l.hash(r)
+		s := l.shard(hash)
+		i := instantOf(now, r.Window)
+		if e := s.table.Load().find(hash, r); e != nil && !l.isDue(s, i.nanos) {
+			s.touch(e)
+			if e.take(&i, r, &d) {
+				return d, nil
+			}
 		}
 	}
 	d, _ = l.admit(ctx, now, r, charging)
