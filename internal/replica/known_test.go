@@ -18,19 +18,22 @@ import (
 // known is who has heard of what: of entries, by their places, and of calls that are told as facts,
 // by their IDs.
 type known struct {
-	places map[any][]store.Position // in which logs it is, or was
-	heard  map[*process]map[any]bool
+	places map[any][]store.Position       // in which logs it is, or was
+	heard  map[*process]map[any]time.Time // since when
 }
 
 func newKnown() known {
-	return known{make(map[any][]store.Position), make(map[*process]map[any]bool)}
+	return known{make(map[any][]store.Position), make(map[*process]map[any]time.Time)}
 }
 
 func (k *known) note(p *process, key any, at store.Position) {
 	if k.heard[p] == nil {
-		k.heard[p] = make(map[any]bool)
+		k.heard[p] = make(map[any]time.Time)
 	}
-	if k.heard[p][key] = true; !slices.Contains(k.places[key], at) {
+	if _, is := k.heard[p][key]; !is {
+		k.heard[p][key] = time.Now()
+	}
+	if !slices.Contains(k.places[key], at) {
 		k.places[key] = append(k.places[key], at)
 	}
 }
@@ -87,16 +90,15 @@ func (p *process) stands() store.Position {
 func (w *world) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i := range w.hits {
-		h := &w.hits[i]
-		h.lost = h.lost || !h.alone && !slices.ContainsFunc(h.keys[:], w.isKnownLocked)
+	for _, h := range w.hits {
+		h.lost = h.lost || h.alone.shares == 0 && !slices.ContainsFunc(h.keys[:], w.isKnownLocked)
 	}
 }
 
 // isKnownLocked reports whether the log has something, or a process that lives has heard of it.
 func (w *world) isKnownLocked(key any) bool {
 	return slices.ContainsFunc(w.known.places[key], w.store.Has) ||
-		slices.ContainsFunc(w.processes, func(p *process) bool { return p.dead.Err() == nil && w.known.heard[p][key] })
+		slices.ContainsFunc(w.processes, func(p *process) bool { return p.dead.Err() == nil && !w.known.heard[p][key].IsZero() })
 }
 
 // listen compares the time that a newcomer has heard with the time of the first process. Where the
@@ -149,7 +151,7 @@ func TestLostCalls(t *testing.T) {
 					w.store.Cut(two.id, 5*time.Second)
 				}
 				o, _ := one.r.Do(w.ctx, engine.Admit{By: byMe, Wants: oneWant})
-				w.hits = append(w.hits, hit{at: time.Now(), keys: [2]any{one.stands(), o.Calls[0]}})
+				w.hits = append(w.hits, &hit{at: time.Now(), keys: [2]any{one.stands(), o.Calls[0]}})
 				time.Sleep(time.Second)
 				if tt.ends {
 					w.store.LoseEnd(1)

@@ -126,7 +126,8 @@ func TestRules(t *testing.T) {
 				}
 				k.rule, k.most = tt.rule, 8
 				for seed := tt.from; seed < tt.from+200; seed++ {
-					if most, _ := simulate(t, k, seed).worst(); most > 1 {
+					if w := simulate(t, k, seed); w.breaks() {
+						most, _ := w.worst()
 						t.Logf("seed %d breaks: %.2f of the quota", seed, most)
 						return
 					}
