@@ -59,7 +59,8 @@ func New(now account.Now) *Content {
 // count.
 const clocksAgree = int64(5 * time.Millisecond)
 
-// Ago returns how long ago something was that is dated by the wall clock, and by the machine's.
+// Ago returns how long ago something was that is dated by the wall clock, and by the machine's:
+// maxAge at most.
 func (c *Content) Ago(wall, mono int64) int64 {
 	ago := c.Now.Wall - max(wall, 0)
 	if c.Mono > 0 && mono > 0 {
@@ -67,7 +68,7 @@ func (c *Content) Ago(wall, mono int64) int64 {
 			ago = by
 		}
 	}
-	return max(ago, 0)
+	return min(max(ago, 0), maxAge)
 }
 
 // Add does what an event says of charges, days and spend. It keeps nothing of the event.
