@@ -57,8 +57,8 @@ func (w *world) most(l *limit, counts func(*hit) bool) (u usage) {
 }
 
 // worst returns the most that was used of the quota, of requests and tokens in a minute and of
-// slots; and the same of requests and tokens without the calls of processes that were cut off, which
-// others may not have known of. Calls that were lost count in neither.
+// slots; and the same of requests and tokens without the calls of processes that were cut off,
+// which others may not have known of. Calls that were lost count in neither.
 func (w *world) worst() (all, told float64) {
 	for _, l := range w.limits() {
 		all = max(all, w.most(&l, (*hit).counts).share)
