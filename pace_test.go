@@ -348,6 +348,7 @@ func TestPaceKeepsProvidersThatJudgeInSeconds(t *testing.T) {
 			ratelimit.ModelQuota{MaxRPM: 600, Burst: 10 * s}, 40, 5 * time.Minute, 1, 600, "requests"},
 	}
 	for _, tt := range tests {
+		tt.length /= min(racetest.Factor, 4)
 		t.Run(tt.name, func(t *testing.T) {
 			play := func(quota ratelimit.ModelQuota) (accepted, refused, tokens int) {
 				synctest.Test(t, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -248,7 +249,7 @@ func spendsAtRandom(t *testing.T, first, second *ratelimit.RateLimiter, window t
 		}
 		return first
 	}
-	for range 400 {
+	for range 400 / min(racetest.Factor, 4) {
 		time.Sleep(time.Duration(random.Int64N(int64(90 * time.Second))))
 		tokens := 1 + random.IntN(4_000_000) // for a dollar a million
 		cost := money.Amount(tokens)
