@@ -34,9 +34,9 @@ func (w *world) most(l *limit, counts func(*hit) bool) (u usage) {
 		at := last.at
 		if l.slots {
 			sum = 0
-			for _, h := range w.hits[:to+1] {
-				if h.until.After(at) {
-					sum++
+			for i := to; i >= 0; i-- {
+				if w.hits[i].until.After(at) {
+					sum, from = sum+1, i
 				}
 			}
 		} else {
