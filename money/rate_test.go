@@ -5,6 +5,7 @@ package money_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestCostAt(t *testing.T) {
 		"a night before midnight":                 {nights, money.Usage{Input: million}, at("16:30:00Z"), 1},
 		"a night after midnight":                  {nights, money.Usage{Input: million}, at("00:29:00Z"), 1},
 		"the night is over":                       {nights, money.Usage{Input: million}, at("00:30:00Z"), 2},
-		"more inputs than an int holds":           {nights, money.Usage{Input: int(^uint(0) >> 1), CachedInput: 5, ServiceTier: money.Flex}, at("03:00:00Z"), money.Amount(int(^uint(0)>>1)/million)*2 + 2},
+		"more inputs than an int holds":           {nights, money.Usage{Input: math.MaxInt, CachedInput: 5, ServiceTier: money.Flex}, at("03:00:00Z"), money.Amount(uint64(math.MaxInt)*2/million) + 1},
 	} {
 		if got := c.price.CostAt(c.usage, c.terms); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
