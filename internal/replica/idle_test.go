@@ -11,6 +11,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/store"
 	"dappco.re/go/core/go-ratelimit/internal/store/memlog"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // polled is a log that is looked at in intervals, as a file is, and keeps the last of them.
@@ -72,7 +73,7 @@ func TestIdle(t *testing.T) {
 // its lease, and images are saved.
 func TestManyDead(t *testing.T) {
 	inBubble(t, slow, func(b *bench) {
-		for range 100 {
+		for range 100 / min(racetest.Factor, 2) {
 			r := b.open()
 			time.Sleep(time.Millisecond)
 			b.store.Kill(r.process)
