@@ -88,10 +88,14 @@ func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests
 // and records nothing. The number counts as input tokens. Waiters for one model pass in turn, but
 // room for one lets all of them pass, because none takes it: use Acquire where that matters.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
-	if ctx.Err() == nil && rl.CanSend(model, tokens) {
-		return nil
+	req := Request{Model: model, PromptTokens: tokens}
+	if ctx.Err() == nil {
+		var d Decision
+		if rl.decide(ctx, &d, &req); d.Allowed && ctx.Err() == nil {
+			return nil
+		}
 	}
-	w := &waiter{rl: rl, op: "wait for capacity", requests: []Request{{Model: model, PromptTokens: tokens}}}
+	w := &waiter{rl: rl, op: "wait for capacity", requests: []Request{req}}
 	_, err := w.await(ctx)
 	return err
 }

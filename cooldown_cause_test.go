@@ -11,7 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit"
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 
 // oneAMinute is a model m of one request a minute.
@@ -177,4 +178,18 @@ func TestCauseIsStored(t *testing.T) {
 			check(again, "a third")
 		})
 	}
+}
+
+// A cooldown until a time long past is none, also where the store's clock is behind.
+func TestStoreCooldownOfThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := fakestore.New()
+		fake.Jump(-time.Minute)
+		rl := overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 5}}})
+		for _, until := range []time.Time{{}, time.Date(1600, 1, 1, 0, 0, 0, 0, time.UTC), time.Now()} {
+			if rl.Cooldown("m", until); !rl.CanSend("m", 1) {
+				t.Errorf("a cooldown until %v denies", until)
+			}
+		}
+	})
 }

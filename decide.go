@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -99,7 +100,7 @@ const (
 // Decide answers like CanSend, with the reason, the exact wait and the present usage. It records
 // nothing. A negative estimate is denied; an unknown model is allowed.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
-	rl.decide(&d, &Request{Model: model, PromptTokens: estimatedTokens})
+	rl.decide(background, &d, &Request{Model: model, PromptTokens: estimatedTokens})
 	return d
 }
 
@@ -123,12 +124,12 @@ type Request struct {
 
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them so.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
-	rl.decide(&d, &req)
+	rl.decide(background, &d, &req)
 	return d
 }
 
-func (rl *RateLimiter) decide(d *Decision, req *Request) {
-	rl.shared.freshen()
+func (rl *RateLimiter) decide(ctx context.Context, d *Decision, req *Request) {
+	rl.shared.freshen(ctx)
 	if rl.shared.isAlone() {
 		rl.shared.decideAlone(d, req)
 		return

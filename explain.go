@@ -193,7 +193,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if err := rl.Err(); err != nil {
 		e.StoreError = err.Error()
 	}
-	rl.shared.freshen()
+	rl.shared.freshen(background)
 	profile.Models() // which reads the profiles, before the lock is taken
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -292,7 +292,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 // ExplainPool returns the state of a pool: its limits with what is used of them, its budgets, the
 // calls in flight and those that wait. It charges nothing, and costs as much as Explain.
 func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
-	rl.shared.freshen()
+	rl.shared.freshen(background)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, counted := rl.nowLocked(), state.PoolName(name)

@@ -12,7 +12,7 @@ import (
 // the start of the iteration; the loop's body may call any method of the limiter.
 func (rl *RateLimiter) Models() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		rl.shared.freshen()
+		rl.shared.freshen(background)
 		rl.mu.RLock()
 		names := make([]string, 0, len(rl.Quotas)+len(rl.State))
 		add := func(model string) {
@@ -60,7 +60,7 @@ func withStats(names iter.Seq[string], stats func(string) ModelStats) iter.Seq2[
 // the loop's body may call any method of the limiter.
 func (rl *RateLimiter) Pools() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		rl.shared.freshen()
+		rl.shared.freshen(background)
 		rl.mu.Lock()
 		rl.readyLocked()
 		names := rl.engine.Catalog.PoolNames()

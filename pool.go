@@ -53,7 +53,7 @@ func (rl *RateLimiter) RemovePool(name string) {
 // profile, whose Models are the names and patterns of the profile, and whose members are the models
 // that have the profile's quota. The caller may change the copy.
 func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
-	rl.shared.freshen()
+	rl.shared.freshen(background)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()
@@ -67,7 +67,7 @@ func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 // PoolStats returns the usage of a pool without expired charges; zero for an unknown pool.
 func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	counted := state.PoolName(name)
-	rl.shared.freshen()
+	rl.shared.freshen(background)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()

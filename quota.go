@@ -197,7 +197,7 @@ func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
 // "*". Config.Aliases apply before. The methods of the limiter resolve names in the same way. A
 // quota that is all zero is returned as well, those of pools are not.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
-	rl.shared.freshen()
+	rl.shared.freshen(background)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	counted := rl.adoptLocked(model, rl.nowLocked())

@@ -74,7 +74,7 @@ func (s *ModelStats) used() [state.InFlight]int {
 
 // Stats returns the usage of model without expired charges; zero for an unknown model.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
-	rl.shared.freshen()
+	rl.shared.freshen(background)
 	var t engine.Target
 	rl.mu.RLock()
 	if now, ok := rl.lookRLocked(model, &t); ok && !rl.isStaleRLocked(t.Account, now) {

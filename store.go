@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -59,6 +58,11 @@ func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
 	rl.configureLocked(&cfg, profiles)
 	rl.mu.Unlock()
 	rl.shared.send()
+	ctx, cancel := context.WithTimeout(background, rl.shared.traits.OpenTimeout)
+	defer cancel()
+	if err := rl.shared.replica.Told(ctx); err != nil { // nobody would know its quotas
+		return nil, errors.Join(err, rl.Close())
+	}
 	rl.teller.begin()
 	return rl, nil
 }
@@ -66,9 +70,9 @@ func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
 // share has a limiter take part in the quota of a store.
 func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), waiting: make(map[*waiter]int64), process: newProcess()}
-	ctx, cancel := context.WithTimeout(background, openTimeout)
+	opens, cancel := context.WithTimeout(background, openTimeout)
 	defer cancel()
-	log, err := s.Open(ctx, store.Options{Process: is.process, Keep: rl.keeps(cfg), Report: rl.reporter.Report})
+	log, err := s.Open(opens, store.Options{Process: is.process, Keep: rl.keeps(cfg), Report: rl.reporter.Report})
 	if err != nil {
 		return err
 	}
@@ -79,7 +83,9 @@ func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
 		rl.answers.Merge(from.Learned(), rl.mostModels())
 	}
 	rl.shared, rl.firesAt = is, account.Never
-	is.replica, err = replica.Open(ctx, replica.Options{
+	joins, cancel := context.WithTimeout(background, is.traits.OpenTimeout)
+	defer cancel()
+	is.replica, err = replica.Open(joins, replica.Options{
 		Log: log, Process: is.process, Lock: &rl.mu,
 		Observer: observer{rl}, Swapped: is.swappedLocked, Next: is.nextLocked,
 		OnError: rl.reporter.Report, Away: is.tellAway, Sent: is.tellSent, Bounds: state.BoundsOf,
@@ -254,9 +260,9 @@ func (s *shared) unusable(err error) *Decision {
 func (s *shared) isAlone() bool { return s != nil && s.replica.IsAlone() }
 
 // freshen makes sure that what is read next is no older than the store promises.
-func (s *shared) freshen() {
+func (s *shared) freshen(ctx context.Context) {
 	if s != nil {
-		s.replica.Fresh(background, s.traits.MaxStale)
+		s.replica.Fresh(ctx, s.traits.MaxStale)
 	}
 }
 
@@ -265,11 +271,7 @@ func (s *shared) now() account.Now { return s.replica.Now() }
 
 // wallOf returns a time of this machine's clock as one of the store's, which may be set otherwise.
 func (s *shared) wallOf(at time.Time, now account.Now) int64 {
-	wall, ahead := clock.UnixNano(at), now.Wall-time.Now().UnixNano()
-	if ahead > 0 && wall > math.MaxInt64-ahead {
-		return math.MaxInt64
-	}
-	return wall + ahead
+	return clock.UnixNano(at.Add(time.Duration(now.Wall - time.Now().UnixNano())))
 }
 
 // sayLocked has a setting of quotas sent, behind the days of its zones.

@@ -296,20 +296,25 @@ func TestStoreThatHangs(t *testing.T) {
 		}
 		rl := overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 9}}})
 		hanging.Store(true)
-		for name, ask := range map[string]func(context.Context) error{
-			"Acquire": func(ctx context.Context) error { _, err := rl.Acquire(ctx, "m", 1, 0); return err },
-			"AcquireAny": func(ctx context.Context) error {
+		for _, call := range []struct {
+			name string
+			ask  func(context.Context) error
+		}{
+			{"Acquire", func(ctx context.Context) error { _, err := rl.Acquire(ctx, "m", 1, 0); return err }},
+			{"AcquireAny", func(ctx context.Context) error {
 				_, err := rl.AcquireAny(ctx, ratelimit.AnyOptions{}, ratelimit.Request{Model: "m"}, ratelimit.Request{Model: "other"})
 				return err
-			},
+			}},
+			// It reads what is behind the leaving of the others.
+			{"WaitForCapacity", func(ctx context.Context) error { return rl.WaitForCapacity(ctx, "m", 1) }},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			began := time.Now()
-			if err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", name, err)
+			if err := call.ask(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", call.name, err)
 			}
 			if took := time.Since(began); took > 150*time.Millisecond {
-				t.Errorf("%s returned after %v", name, took)
+				t.Errorf("%s returned after %v", call.name, took)
 			}
 			cancel()
 		}

@@ -313,3 +313,34 @@ func outageWithWaiters(t *testing.T) {
 	cancel()
 	under.Wait()
 }
+
+// A limiter whose quotas the store does not have is not opened: it would admit whatever comes.
+func TestStoreGoesAwayWhileALimiterOpens(t *testing.T) {
+	for appends := range int64(5) {
+		t.Run(fmt.Sprint(appends), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake, n := fakestore.New(), atomic.Int64{}
+				lost := errors.New("connection refused")
+				fake.Before = func(int64) error {
+					if n.Add(1) > appends {
+						return lost
+					}
+					return nil
+				}
+				began := time.Now()
+				rl, err := ratelimit.NewWithConfig(ratelimit.Config{Store: fake, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 5}}})
+				if took := time.Since(began); took > time.Minute {
+					t.Errorf("it took %v", took)
+				}
+				if err == nil {
+					if _, _, has := rl.QuotaFor("m"); !has {
+						t.Error("it opens without its quota")
+					}
+					rl.Close()
+				} else if !errors.Is(err, lost) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

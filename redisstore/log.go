@@ -65,10 +65,16 @@ func newLog(s *Store, o store.Options) *Log {
 	return l
 }
 
+// shortestOpening is the time that an opening has at least once the server has answered: processes
+// that have died of late are asked for the time in vain.
+const shortestOpening = 5 * time.Second
+
 // Traits tells what kind of store it is. The server's clock shows microseconds.
 func (l *Log) Traits() store.Traits {
 	o := &l.store.options
-	return store.Traits{System: "redis", Timeout: o.Timeout, MaxStale: o.MaxStale, Tick: time.Microsecond}
+	return store.Traits{
+		System: "redis", Timeout: o.Timeout, OpenTimeout: max(o.OpenTimeout, shortestOpening), MaxStale: o.MaxStale, Tick: time.Microsecond,
+	}
 }
 
 // Close implements store.Log. It leaves the client open.

@@ -9,6 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/fleet"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
@@ -26,7 +27,12 @@ type alone struct {
 	charges  []*charge
 	held     map[string]map[int64]int // open calls at the beginning, by account and process
 	freed    map[string]int           // of them, own ones that have ended since
-	cools    map[string]engine.Cool   // cooldowns that the log does not know, by counted name
+	cools    map[string]engine.Cool   // cooldowns that the log does not know, by counted name,
+	quotas   map[string]state.Quota   // and quotas
+}
+
+func newAlone() *alone {
+	return &alone{cools: make(map[string]engine.Cool), quotas: make(map[string]state.Quota)}
 }
 
 // charge is a call that the log does not know.
@@ -42,7 +48,7 @@ func (r *Replica) leave() {
 	r.take()
 	fresh := r.status == here && time.Since(r.life.currentAt) <= r.traits.Contact
 	if r.status, r.life.home = cutOff, nil; r.alone == nil {
-		r.alone = new(alone)
+		r.alone = newAlone()
 	}
 	a := r.alone
 	a.since, a.shares = r.clock.expected(), max(r.state.Size(), 1)
@@ -59,7 +65,8 @@ func (r *Replica) leave() {
 		}
 	}
 	if !r.isAway {
-		a.cools = nil
+		clear(a.cools)
+		clear(a.quotas)
 	}
 	r.isAlone.Store(true)
 	for _, is := range r.asks.open() {
@@ -103,7 +110,10 @@ func (r *Replica) decideAlone(a *ask) {
 		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).recorded = true
 		a.answer(answer{outcome: &engine.Outcome{Done: true}, alone: true})
 	case engine.Cool:
-		r.alone.cool(&c)
+		r.alone.cools[c.Counted] = c
+		a.answer(answer{alone: true})
+	case engine.SetQuota:
+		r.alone.quotas[c.Counted] = c.Quota
 		a.answer(answer{alone: true})
 	default: // sent when the log is back
 		a.answer(answer{alone: true})
@@ -222,7 +232,7 @@ func (r *Replica) judgeAlone(by *engine.By, wants []engine.Want, now account.Now
 	v = verdict.Judge(items, nil, now)
 	for i := range items {
 		if v.Allowed {
-			r.alone.judge(&v, &items[i], i, r.process, now)
+			r.alone.judge(&v, &items[i], i, reqs[items[i].Request].Counted, r.process, now)
 		}
 	}
 	return reqs, v

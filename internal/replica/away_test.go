@@ -170,6 +170,65 @@ func TestAppendsAreRefused(t *testing.T) {
 	}
 }
 
+// A reader that waits for what the process has told last does not wait for a log that goes away.
+func TestReadersDoNotWaitForALogThatIsAway(t *testing.T) {
+	inBubble(t, slow, func(b *bench) {
+		l := new(broken)
+		r := b.open(func(o *Options) { l.Log = o.Log; o.Log = l })
+		b.quota(r, state.Quota{MaxRPM: 1})
+		l.set(func(store.Position, []store.Entry) error {
+			time.Sleep(r.timeout)
+			return errBroken
+		}, errBroken)
+		r.Tell(engine.Leave{Process: r.process, N: 1})
+		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if err := r.Fresh(ctx, 0); err != nil || time.Since(began) > r.timeout+30*time.Millisecond {
+			t.Errorf("a reader waits for %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// A process that is cut off goes by the quota that it is told meanwhile.
+func TestQuotaOfAnOutage(t *testing.T) {
+	for name, before := range map[string]state.Quota{
+		"the first": {}, "a lower one": {MaxRPM: 10}, "a higher one": {MaxRPM: 1}, "the same": {MaxRPM: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, slow, func(b *bench) {
+				l := new(broken)
+				r := b.open(func(o *Options) { l.Log = o.Log; o.Log = l })
+				if before != (state.Quota{}) {
+					b.quota(r, before)
+				}
+				l.set(func(store.Position, []store.Entry) error { return errBroken }, errBroken)
+				b.quota(r, state.Quota{MaxRPM: 3})
+				n := 0
+				for range 10 {
+					if _, ok := b.admit(r); ok {
+						n++
+					}
+				}
+				if n != 3 {
+					t.Errorf("%d calls pass during the outage, want 3", n)
+				}
+				l.set(nil, nil)
+				b.wantRequests(3, r)
+				if _, ok := b.admit(r); ok {
+					t.Error("a fourth call passes afterwards")
+				}
+				time.Sleep(2 * time.Minute)
+				l.set(func(store.Position, []store.Entry) error { return errBroken }, errBroken)
+				time.Sleep(10 * time.Second)
+				if _, ok := b.admit(r); !ok {
+					t.Error("no call passes in the next outage")
+				}
+			})
+		})
+	}
+}
+
 // Who begins a log anew leaves the others the room for what only they have heard.
 func TestLossOfWhatOneHasHeard(t *testing.T) {
 	inBubble(t, slow, func(b *bench) {

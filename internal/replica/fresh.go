@@ -45,7 +45,7 @@ func (r *Replica) fresh(ctx context.Context, maxAge time.Duration) error {
 	}
 	if a := r.needed(); a != nil {
 		r.mu.Unlock()
-		return r.await(ctx, func() bool { return !r.isOut(a) })
+		return r.await(ctx, func() bool { return !r.isOut(a) || r.status != here })
 	}
 	if age := time.Since(r.life.currentAt); 0 < age && age < maxAge {
 		r.mu.Unlock()
@@ -68,11 +68,18 @@ func (r *Replica) fresh(ctx context.Context, maxAge time.Duration) error {
 	}
 }
 
-// Sync is Fresh that also waits for a log that is away, and for all that this process has told it
-// so far, for as long as a call may take.
+// Sync is Fresh that also does Told, for as long as a call may take.
 func (r *Replica) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
+	if err := r.Told(ctx); err != nil {
+		return err
+	}
+	return r.Fresh(ctx, 0)
+}
+
+// Told waits for a log that is away, and until all that this process has told it so far is there.
+func (r *Replica) Told(ctx context.Context) error {
 	if err := r.await(ctx, func() bool { return r.status == here && !r.isAway }); err != nil {
 		return cmp.Or(r.Err(), err)
 	}
@@ -82,7 +89,7 @@ func (r *Replica) Sync(ctx context.Context) error {
 	if err := r.await(ctx, func() bool { return r.isHeard(last) }); err != nil {
 		return cmp.Or(r.Err(), err)
 	}
-	return r.Fresh(ctx, 0)
+	return nil
 }
 
 // isHeard reports whether the log has all commands up to a number.

@@ -238,7 +238,7 @@ func (r *Replica) begun(stood, at store.Position, stale bool) {
 	r.turnBack()
 	r.moved()
 	if stale && r.alone == nil {
-		r.alone = new(alone)
+		r.alone = newAlone()
 	}
 	if stale && r.status != cutOff {
 		r.alone.since = r.clock.expected()

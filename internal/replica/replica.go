@@ -4,6 +4,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -134,6 +135,7 @@ func Open(ctx context.Context, options Options) (*Replica, error) {
 	}
 	r.start()
 	if err := r.await(ctx, func() bool { return r.status == here }); err != nil {
+		err = cmp.Or(r.Err(), err)
 		r.Close(ctx)
 		return nil, err
 	}

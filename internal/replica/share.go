@@ -1,13 +1,13 @@
 package replica
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -16,11 +16,14 @@ import (
 // reasonAlone is that of a denial by the share of a process.
 const reasonAlone = "this process has used its share of the quota while the store is away"
 
-// judge denies what is beyond the share of a process.
-func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, process int64, now account.Now) {
-	a, name := i.Account, i.Account.Name
-	if name == "" {
-		name = i.Asked
+// judge denies what is beyond the share of a process, of a quota that the log does not know yet
+// where there is one.
+func (l *alone) judge(v *verdict.Verdict, i *verdict.Item, at int, counted string, process int64, now account.Now) {
+	a, name := i.Account, cmp.Or(i.Account.Name, counted)
+	if q, is := l.quotas[name]; is {
+		said := *a
+		said.Quota = q
+		a = &said
 	}
 	if c, is := l.cools[name]; is && c.Until > now.Wall {
 		*v = verdict.Verdict{
@@ -155,14 +158,6 @@ func (c *charge) of(d state.Dimension) int {
 	default:
 		return c.fact.Tokens.Of(limit.Tokens)
 	}
-}
-
-// cool notes a cooldown.
-func (l *alone) cool(c *engine.Cool) {
-	if l.cools == nil {
-		l.cools = make(map[string]engine.Cool)
-	}
-	l.cools[c.Counted] = *c
 }
 
 // beyondExtras returns the denial of the limits that few accounts have, where what the process has

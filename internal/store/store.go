@@ -122,6 +122,9 @@ type Traits struct {
 	// Timeout is how long a call may wait for the store before the limiter goes on without it; by
 	// default 250 ms.
 	Timeout time.Duration
+	// OpenTimeout is how long a limiter that opens the log waits to be told the time, and for its
+	// quotas to be there; by default 30 s.
+	OpenTimeout time.Duration
 	// MaxStale is how old the news may be by which a call is answered that only reads; by default
 	// 100 ms.
 	MaxStale time.Duration
@@ -144,6 +147,7 @@ func TraitsOf(l Log) Traits {
 	}
 	t.System = cmp.Or(t.System, "store")
 	t.Timeout = cmp.Or(t.Timeout, 250*time.Millisecond)
+	t.OpenTimeout = cmp.Or(t.OpenTimeout, 30*time.Second)
 	t.MaxStale = cmp.Or(t.MaxStale, 100*time.Millisecond)
 	t.Contact = cmp.Or(t.Contact, 3*time.Second)
 	t.Tick = max(t.Tick, 1)
