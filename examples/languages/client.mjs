@@ -10,6 +10,11 @@ async function call(number) {
     headers: { "Content-Type": "application/json", Authorization: "Bearer " + OPENAI_API_KEY },
     body: JSON.stringify({ model: "gpt-4.1", max_tokens: 50, messages: [{ role: "user", content: `Node asks: ${number}` }] }),
   });
+  if (response.status === 429 && !response.headers.has("Retry-After")) { // of the proxy: no slot is free
+    await response.text();
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return true;
+  }
   if (response.status === 429) { // of the proxy: the minute is used up
     tally.retry_after = Number(response.headers.get("Retry-After"));
     await response.text();

@@ -5,6 +5,7 @@ Nothing in it knows of a quota: only the base URL differs from that of the provi
 import json
 import os
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -28,6 +29,9 @@ def work(worker):
             with lock:
                 tally["calls"] += 1
         except urllib.error.HTTPError as error:
+            if error.code == 429 and "Retry-After" not in error.headers:  # of the proxy: no slot is free
+                time.sleep(1)
+                continue
             with lock:
                 if error.code == 429:  # of the proxy: the minute is used up
                     tally["retry_after"] = int(error.headers["Retry-After"])

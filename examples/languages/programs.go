@@ -88,12 +88,17 @@ func goProgram(ctx context.Context, url, db string) tally {
 		all.Go(func() {
 			for number := range 100 {
 				err := call(llmhttp.WithMaxWait(ctx, patience), client, url, fmt.Sprintf("Go asks: %d.%d", worker, number))
-				mu.Lock()
 				problem, refused := llmhttp.FromError(err)
+				refused = refused && problem.Kind == llmhttp.NotSent
+				if refused && problem.RetryAfter == 0 { // no slot is free
+					time.Sleep(time.Second)
+					continue
+				}
+				mu.Lock()
 				switch {
 				case err == nil:
 					t.Calls++
-				case refused && problem.Kind == llmhttp.NotSent: // the minute is used up
+				case refused: // the minute is used up
 					t.RetryAfter = int(problem.RetryAfter.Seconds())
 				default:
 					t.Error = err.Error()
