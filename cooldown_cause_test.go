@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/test/fakestore"
 )
 

@@ -51,6 +51,12 @@ func (l *broken) Read(ctx context.Context, after store.Position, wait, gather ti
 	return news, err
 }
 
+// openBroken opens a process over a broken log, which works at first.
+func (b *bench) openBroken() (*Replica, *broken) {
+	l := new(broken)
+	return b.open(func(o *Options) { l.Log = o.Log; o.Log = l }), l
+}
+
 // record records calls without a reservation.
 func (b *bench) record(r *Replica, n int) {
 	b.Helper()
@@ -88,8 +94,7 @@ func TestSentBeforeAnOutage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, slow, func(b *bench) {
 				other := b.open()
-				l := new(broken)
-				r := b.open(func(o *Options) { l.Log = o.Log; o.Log = l })
+				r, l := b.openBroken()
 				b.quota(r, state.Quota{MaxRPM: 1000})
 				b.record(r, 2)
 				_, _ = b.admit(r)
@@ -131,8 +136,7 @@ func TestAppendsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, slow, func(b *bench) {
 				other := b.open()
-				l := new(broken)
-				r := b.open(func(o *Options) { l.Log = o.Log; o.Log = l })
+				r, l := b.openBroken()
 				b.quota(r, state.Quota{MaxRPM: 1000})
 				for round := range 2 {
 					l.set(func(store.Position, []store.Entry) error { return answer }, nil)
@@ -173,8 +177,7 @@ func TestAppendsAreRefused(t *testing.T) {
 // A reader that waits for what the process has told last does not wait for a log that goes away.
 func TestReadersDoNotWaitForALogThatIsAway(t *testing.T) {
 	inBubble(t, slow, func(b *bench) {
-		l := new(broken)
-		r := b.open(func(o *Options) { l.Log = o.Log; o.Log = l })
+		r, l := b.openBroken()
 		b.quota(r, state.Quota{MaxRPM: 1})
 		l.set(func(store.Position, []store.Entry) error {
 			time.Sleep(r.timeout)
@@ -197,20 +200,13 @@ func TestQuotaOfAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, slow, func(b *bench) {
-				l := new(broken)
-				r := b.open(func(o *Options) { l.Log = o.Log; o.Log = l })
+				r, l := b.openBroken()
 				if before != (state.Quota{}) {
 					b.quota(r, before)
 				}
 				l.set(func(store.Position, []store.Entry) error { return errBroken }, errBroken)
 				b.quota(r, state.Quota{MaxRPM: 3})
-				n := 0
-				for range 10 {
-					if _, ok := b.admit(r); ok {
-						n++
-					}
-				}
-				if n != 3 {
+				if n := b.admitted(r, 10); n != 3 {
 					t.Errorf("%d calls pass during the outage, want 3", n)
 				}
 				l.set(nil, nil)
@@ -243,12 +239,7 @@ func TestLossOfWhatOneHasHeard(t *testing.T) {
 		b.store.Cut(second.process, 2*time.Second)
 		b.store.LoseEnd(2)
 		time.Sleep(200 * time.Millisecond)
-		n := 2
-		for range 4 {
-			if _, ok := b.admit(first); ok {
-				n++
-			}
-		}
+		n := 2 + b.admitted(first, 4)
 		if n != 3 {
 			t.Errorf("%d of 4 calls pass before the other process has told its own", n)
 		}

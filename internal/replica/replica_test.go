@@ -87,6 +87,17 @@ func (b *bench) admit(r *Replica) (account.ID, bool) {
 	return o.Calls[0], true
 }
 
+// admitted returns how many of so many calls pass.
+func (b *bench) admitted(r *Replica, tries int) (n int) {
+	b.Helper()
+	for range tries {
+		if _, ok := b.admit(r); ok {
+			n++
+		}
+	}
+	return n
+}
+
 // wait returns how long a waiter waits.
 func (b *bench) wait(r *Replica) time.Duration {
 	b.Helper()
@@ -216,11 +227,7 @@ func TestAway(t *testing.T) {
 			began := time.Now()
 			admitted := 0
 			for _, r := range all {
-				for range 12 {
-					if _, ok := b.admit(r); ok {
-						admitted++
-					}
-				}
+				admitted += b.admitted(r, 12)
 			}
 			if took := time.Since(began); took > 3*280*time.Millisecond {
 				t.Errorf("closed %v: it took %v", closed, took)
