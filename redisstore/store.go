@@ -27,7 +27,8 @@ type Options struct {
 	// is 250 ms.
 	Timeout time.Duration
 	// OpenTimeout is how long New and the opening of a limiter try to reach the server. What
-	// another try does not mend, such as a wrong password, ends it at once. Zero is 10 s.
+	// another try does not mend, such as a wrong password, ends it at once. Once the server has
+	// answered, a limiter waits as long again, and 5 s at least, to be heard. Zero is 10 s.
 	OpenTimeout time.Duration
 	// WaitReplicas is how many replicas are to have a change before it counts as written (WAIT).
 	// Fewer are reported to Config.OnError, and are no failure. Zero waits for none.
