@@ -195,7 +195,7 @@ func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	defer rl.mu.Unlock()
 	name := rl.nameRLocked(model)
 	if seen := rl.answers.Observe(name, estimated.tokens(), used.tokens(), rl.mostModels()); seen > 0 {
-		rl.autosave.changedNowLocked(&rl.clock)
+		rl.saver.ChangedAt(rl.clock.Sync())
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/chores"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yamlfile"
@@ -54,7 +53,7 @@ func (s *storage) isClosed() bool { return s.sqlite != nil && s.sqlite.db == nil
 func (s *storage) save(rl *RateLimiter) (err error) {
 	rl.mu.Lock()
 	rl.saves++
-	rl.autosave.saver.Begin() // before the state is copied
+	rl.saver.Begin() // before the state is copied
 	rl.mu.Unlock()
 	began, system := rl.teller.now(), settings.YAML
 	if s.sqlite != nil {
@@ -64,7 +63,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		err = s.persistYAML(rl)
 	}
 	rl.teller.saved(string(system), saveOperation, began, err)
-	rl.autosave.saver.End(err)
+	rl.saver.End(err)
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
@@ -135,25 +134,8 @@ func (s *storage) startSaver(rl *RateLimiter, when AutoPersist) error {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.autosave.saver = saver
+	rl.saver = saver
 	return nil
-}
-
-// autosave is what saves the state by itself. RateLimiter.mu guards it.
-type autosave struct{ saver *chores.Saver } // nil without Config.AutoPersist
-
-// changedLocked notes an unsaved change, as of an instant.
-func (s *autosave) changedLocked(instant int64) {
-	if s.saver != nil {
-		s.saver.ChangedAt(instant)
-	}
-}
-
-// changedNowLocked is changedLocked for callers that have not read the clock.
-func (s *autosave) changedNowLocked(c *clock.Clock) {
-	if s.saver != nil {
-		s.saver.ChangedAt(c.Sync())
-	}
 }
 
 // saving is a Persist under way. It copies no entries.

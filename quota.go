@@ -115,7 +115,7 @@ func (rl *RateLimiter) change(do func(now account.Now) (saves bool)) {
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
 	if do(now) {
-		rl.autosave.changedNowLocked(&rl.clock)
+		rl.saver.ChangedAt(now.Instant)
 	}
 	rl.leaveLocked(now)
 }

@@ -60,6 +60,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/chores"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/profile"
@@ -133,7 +134,7 @@ type RateLimiter struct {
 	saves        int    // how often Persist began to save the State,
 	saved        int    // and the last time that it succeeded
 
-	autosave autosave
+	saver *chores.Saver // of Config.AutoPersist; nil without it
 
 	closing chan struct{} // closed by Close; nil until it is needed
 	closed  bool
@@ -208,7 +209,7 @@ func (rl *RateLimiter) recordUsage(model string, used state.Count, bill *money.U
 	cost := rl.pricing.Cost(&rl.naming, t.Counted, t.Asked, used, bill, now.Wall)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
 	rl.ledger.Recorded(audited{rl}, t.Counted, counted, t.Pools, used, cost)
-	rl.autosave.changedLocked(now.Instant)
+	rl.saver.ChangedAt(now.Instant)
 	rl.leaveLocked(now)
 	rl.mu.Unlock()
 	rl.teller.recorded(model, used, cost)
@@ -268,10 +269,10 @@ func (rl *RateLimiter) Close() error {
 	rl.mu.Unlock()
 
 	defer rl.teller.close()
-	rl.autosave.saver.Stop()
+	rl.saver.Stop()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
-	err := rl.autosave.saver.Finish(rl.storage.isClosed())
+	err := rl.saver.Finish(rl.storage.isClosed())
 	rl.reporter.Stop()
 	if rl.shared != nil {
 		err = rl.shared.close()

@@ -97,7 +97,7 @@ func (rl *RateLimiter) reservationLocked(c *account.Call) *Reservation {
 		c.Class = rl.engine.KnownClass(c.Class)
 	}
 	rl.ledger.Reserved(audited{rl}, c)
-	rl.autosave.changedLocked(c.At.Instant)
+	rl.saver.ChangedAt(c.At.Instant)
 	return made
 }
 

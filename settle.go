@@ -46,7 +46,7 @@ func (r *Reservation) commit(used state.Count, bill *money.Usage) {
 		if rl.pricing != nil {
 			cost = rl.costOfRLocked(c, used, bill)
 		}
-		if rl.teller == nil && rl.autosave.saver == nil && rl.engine.EndsAnytime(c, used, cost) {
+		if rl.teller == nil && rl.saver == nil && rl.engine.EndsAnytime(c, used, cost) {
 			r.endCallLocked(c, account.Committed, used, cost, rl.engine.Last()) // a look at the clock takes a fifth of the time
 		} else {
 			now := rl.nowLocked()
@@ -110,7 +110,7 @@ func (r *Reservation) endCallLocked(c *account.Call, how account.How, used state
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)
 	if how != account.Committed || used != c.Tokens || cost != c.Most {
-		rl.autosave.changedNowLocked(&rl.clock)
+		rl.saver.ChangedAt(now.Instant)
 	}
 	rl.engine.Settle(c, how, used, cost, now)
 	return e
@@ -152,7 +152,7 @@ func (r *Reservation) Arrived(at time.Time) {
 	}
 	rl.adoptChargedLocked(c, now)
 	rl.engine.Arrive(c, now.Instant-age, now)
-	rl.autosave.changedLocked(now.Instant)
+	rl.saver.ChangedAt(now.Instant)
 	rl.leaveLocked(now)
 }
 

@@ -59,7 +59,7 @@ func (o *SaverOptions) maxWait() time.Duration {
 // Two locks of the owner guard a Saver, and the owner takes them in this order: the storage
 // lock, under which it saves, and the state lock, under which it makes changes. Each method
 // says which of them must be held; where it says nothing, no lock may be held. On a nil Saver,
-// Begin, End, Stop and Finish do nothing.
+// ChangedAt, Begin, End, Stop and Finish do nothing.
 type Saver struct {
 	options SaverOptions
 	writer  *debounce.Debouncer[struct{}]
@@ -102,7 +102,7 @@ func (s *Saver) Changed() time.Duration {
 // ChangedAt is Changed at an instant, in nanoseconds, and does nothing as long as it need not be
 // told. The state lock must be held.
 func (s *Saver) ChangedAt(instant int64) {
-	if instant >= s.next {
+	if s != nil && instant >= s.next {
 		s.next = instant + int64(s.Changed())
 	}
 }
