@@ -164,9 +164,9 @@ func (rl *RateLimiter) decideLocked(d *Decision, req *Request) {
 // decideRLocked decides on a request, and charges nothing. It asks the judge where that is needed.
 func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) {
 	a, cost := t.Account, state.Cost{Requests: 1, Count: state.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
-	switch {
-	case rl.shared != nil && rl.shared.refusesRLocked() != nil:
-		*d = *rl.shared.refusesRLocked()
+	switch shut := rl.shared.shutRLocked(); {
+	case shut != nil:
+		*d = undecided(shut, ModelStats{})
 	case !a.IsShown() && !a.Listed:
 		rl.judgeRLocked(d, req, t, now)
 	case rl.engine.Passes(t, &cost, rl.span(), now):

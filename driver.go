@@ -122,14 +122,6 @@ func (d *driver) sleepLocked(due int64, now account.Now, wake func()) {
 	}
 }
 
-// inZone returns a time in the zone of a quota, or as it is where this machine does not know that.
-func inZone(at time.Time, name string) time.Time {
-	if zone, err := clock.LoadZone(name); err == nil {
-		return at.In(zone)
-	}
-	return at
-}
-
 // leaveLocked ends what a method that changed something began: those that were served or refused
 // learn of it, and the engine is called again when it has to be.
 func (rl *RateLimiter) leaveLocked(now account.Now) {

@@ -280,10 +280,8 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	by := rl.by(asking{})
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
 	d.explain(&v, all)
-	if rl.shared != nil {
-		if refusal := rl.shared.refusesRLocked(); refusal != nil {
-			*d = *refusal
-		}
+	if why := rl.shared.shutRLocked(); why != nil {
+		*d = undecided(why, ModelStats{})
 	}
 	d.Stats.count(t.Account, rl.span(), now)
 	d.Model = t.Asked

@@ -62,7 +62,7 @@ func sameMap[K comparable, V any](a, b map[K]V) bool {
 func (rl *RateLimiter) lookRLocked(model string, t *engine.Target) (now account.Now, ok bool) {
 	if rl.shared != nil {
 		ok = rl.engine.FindIn(t, rl.nameRLocked(model), model)
-		return rl.shared.now(), ok && rl.shared.refusesRLocked() == nil
+		return rl.shared.now(), ok && rl.shared.shutRLocked() == nil
 	}
 	if now, ok = rl.nowRLocked(); !ok {
 		return now, false

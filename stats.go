@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
@@ -112,8 +113,9 @@ func (s *ModelStats) count(a *account.Account, span int64, now account.Now) {
 	s.RPM, s.TPM, s.ITPM, s.OTPM = a.Requests(cut), used.Total(), used.Input, used.Output
 	requests, spent, day := a.DayUsed(now.Wall)
 	if s.RPD, s.TPD = requests, spent; requests|spent != 0 {
-		if s.DayStart = time.Unix(0, day.Begin); q.DayZone != "" {
-			s.DayStart = inZone(s.DayStart, q.DayZone)
+		s.DayStart = time.Unix(0, day.Begin)
+		if zone, _ := clock.LoadZone(q.DayZone); zone != nil { // which this machine may not know
+			s.DayStart = s.DayStart.In(zone)
 		}
 	}
 	s.InFlight, s.Waiting = a.InFlight, a.Waiting

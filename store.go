@@ -3,8 +3,6 @@ package ratelimit
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,7 +67,7 @@ func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
 
 // share has a limiter take part in the quota of a store.
 func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
-	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), waiting: make(map[*waiter]int64), process: newProcess()}
+	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), waiting: make(map[*waiter]int64), process: int64(store.NewID())}
 	opens, cancel := context.WithTimeout(background, openTimeout)
 	defer cancel()
 	log, err := s.Open(opens, store.Options{Process: is.process, Keep: rl.keeps(cfg), Report: rl.reporter.Report})
@@ -111,13 +109,6 @@ func (rl *RateLimiter) keeps(cfg *Config) time.Duration {
 		return 32 * 24 * time.Hour
 	}
 	return 7 * 24 * time.Hour
-}
-
-// newProcess returns a random number above zero.
-func newProcess() int64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return int64(binary.LittleEndian.Uint64(b[:])>>1 | 1)
 }
 
 // leaseOf returns what Config.LeaseTTL stands for, within what a log may say.
@@ -239,21 +230,25 @@ func (s *shared) err() error {
 	return err
 }
 
-// refuses returns the decision on whatever is asked of a limiter that is closed, or that admits
-// nothing while the store is away; nil while it decides.
-func (s *shared) refusesRLocked() *Decision {
+// shutRLocked returns why whatever is asked is refused: the limiter is closed, or admits nothing
+// while the store is away. It returns nil while it decides.
+func (s *shared) shutRLocked() error {
 	switch {
+	case s == nil:
 	case s.rl.closed:
-		return &Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true}
-	case s.away != nil && s.failClosed:
-		return s.unusable(s.away)
+		return ErrClosed
+	case s.failClosed:
+		return s.away
 	}
 	return nil
 }
 
-// unusable is the decision where nothing can be decided.
-func (s *shared) unusable(err error) *Decision {
-	return &Decision{Code: DecisionStoreError, Reason: fmt.Sprintf("the shared quota cannot be read or written: %v", err)}
+// undecided is the decision where nothing can be decided.
+func undecided(err error, stats ModelStats) Decision {
+	if errors.Is(err, ErrClosed) || errors.Is(err, replica.ErrClosed) {
+		return Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true, Stats: stats}
+	}
+	return Decision{Code: DecisionStoreError, Reason: fmt.Sprintf("the shared quota cannot be read or written: %v", err), Stats: stats}
 }
 
 // isAlone reports whether the store is away.

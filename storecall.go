@@ -64,7 +64,7 @@ func (is *reserving) reserve() {
 		wants := engine.WantsOf(is.single.want[:0], is.option.Requests)
 		err := s.replica.DoOwn(engine.Admit{By: is.option.By, Wants: wants}, is)
 		if ok = err == nil; !ok {
-			s.fail(&is.d, err)
+			is.d = undecided(err, is.d.Stats)
 		}
 	} else if ok {
 		is.made = Reservations{}
@@ -165,8 +165,8 @@ func (s *shared) judge(option *engine.Option, by *caller, reqs []Request, d *Dec
 	defer rl.mu.Unlock()
 	now, asked := rl.enterAllLocked(reqs)
 	option.By, option.Requests = rl.by(by.asking), asked
-	if refusal := s.refusesRLocked(); refusal != nil {
-		*d = *refusal
+	if why := s.shutRLocked(); why != nil {
+		*d = undecided(why, ModelStats{})
 		return false
 	}
 	return s.judgeRLocked(option, d, now)
@@ -208,16 +208,6 @@ func (s *shared) itemsLocked(o *engine.Option, now account.Now) []verdict.Item {
 		r.Target, r.Nearest = s.rl.engine.Resolve(r.Counted, r.Asked), ""
 	}
 	return s.rl.engine.Itemize(&o.By, o.Requests, now)
-}
-
-// fail is the decision where a command has failed.
-func (s *shared) fail(d *Decision, err error) {
-	if stats := d.Stats; errors.Is(err, replica.ErrClosed) {
-		*d = Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true, Stats: stats}
-	} else {
-		*d = *s.unusable(err)
-		d.Stats = stats
-	}
 }
 
 // madeLocked returns the reservations of calls that were admitted together. alone says that the
@@ -297,9 +287,7 @@ func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations,
 	case errors.Is(err, replica.ErrClosed):
 		return nil, fmt.Errorf("%s: %w", w.op, ErrClosed)
 	}
-	var d Decision
-	s.fail(&d, err)
-	return nil, &LimitError{Model: w.requests[0].Model, Decision: d, Err: err, op: w.op}
+	return nil, &LimitError{Model: w.requests[0].Model, Decision: undecided(err, ModelStats{}), Err: err, op: w.op}
 }
 
 // enter returns the command of a waiter.

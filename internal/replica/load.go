@@ -2,8 +2,6 @@ package replica
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -25,7 +23,7 @@ func (r *Replica) boot(ctx context.Context) error {
 			r.doubts = err != nil && !r.options.FreshStart
 			s = fleet.New(engine.New(engine.DrawSeed(), r.options.Observer))
 			old := image.At.Log // of a log whose image cannot be read any more
-			image = store.Image{At: store.Position{Log: newLog()}, Bytes: s.AppendImage(nil)}
+			image = store.Image{At: store.Position{Log: store.NewID()}, Bytes: s.AppendImage(nil)}
 			err = r.log.Begin(ctx, old, image)
 		}
 		if err == nil {
@@ -50,13 +48,6 @@ const patience = 3 * time.Second
 
 // loadTries is how often a newcomer tries again to load a log that does not answer.
 const loadTries = 3
-
-// newLog returns a random number for a log, above zero.
-func newLog() uint64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:])>>1 | 1
-}
 
 func (r *Replica) loadImage(ctx context.Context) (store.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*r.timeout)
@@ -209,7 +200,7 @@ func (r *Replica) begin(stood store.Position, old uint64) {
 		return
 	}
 	r.options.Lock.Lock()
-	image := store.Image{At: store.Position{Log: newLog(), Seq: stood.Seq}, Bytes: r.state.AppendImage(nil)}
+	image := store.Image{At: store.Position{Log: store.NewID(), Seq: stood.Seq}, Bytes: r.state.AppendImage(nil)}
 	r.options.Lock.Unlock()
 	r.mu.Unlock()
 	for range 2 { // to begin it twice does nothing

@@ -3,6 +3,8 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"time"
 )
@@ -40,6 +42,13 @@ type Options struct {
 	// Report gets warnings, and errors that no method returns; nil discards them. It may be called
 	// from any goroutine, and must not wait for anything.
 	Report func(error)
+}
+
+// NewID returns a random number for a process or a log: above zero, and within an int64.
+func NewID() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])>>1 | 1
 }
 
 // Errors of a Log. They are matched by errors.Is, and an error may be several of them.
