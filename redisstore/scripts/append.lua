@@ -16,7 +16,7 @@ if row then
   local from = last and string.match(last[1], '^%d+') or meta[2]
   at = string.format('%.0f', tonumber(from) + tonumber(ARGV[5]))
   redis.call('XADD', KEYS[1], at .. '-' .. us, 'b', row)
-  redis.call('SET', KEYS[3], log .. ':' .. at .. ':' .. string.sub(us, -9) .. ':' .. string.sub(row, 1, 4), 'KEEPTTL')
+  redis.call('SET', KEYS[3], log .. ':' .. at .. ':' .. string.sub('00' .. us, -9) .. ':' .. string.sub(row, 1, 4), 'KEEPTTL')
 end
 if KEYS[4] then
   for _, key in ipairs(KEYS) do

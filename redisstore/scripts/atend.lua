@@ -9,7 +9,7 @@ local time = redis.call('TIME')
 local us = time[1] .. string.sub('00000' .. time[2], -6)
 local row, was = ARGV[4], nil
 if row then
-  was = redis.call('SET', KEYS[3], ARGV[7] .. string.sub(us, -9) .. ':' .. string.sub(row, 1, 4), 'KEEPTTL', 'GET')
+  was = redis.call('SET', KEYS[3], ARGV[7] .. string.sub('00' .. us, -9) .. ':' .. string.sub(row, 1, 4), 'KEEPTTL', 'GET')
 else
   was = redis.call('GET', KEYS[3])
 end

@@ -11,7 +11,7 @@ end
 -- is reports whether a row ends at a place.
 local function is(row, seq, low, hash)
   local rowSeq, us = string.match(row[1], '^(%d+)-(%d+)$')
-  return rowSeq == seq and string.sub(us, -9) == low and string.sub(row[2][2], 1, 4) == hash
+  return rowSeq == seq and string.sub('00000000' .. us, -9) == low and string.sub(row[2][2], 1, 4) == hash
 end
 
 -- place returns why a place is none to read from: 'lost' or 'trimmed'. It is nil for a place that
