@@ -43,7 +43,8 @@ const (
 	DecisionOTPMLimit DecisionCode = "otpm_exceeded" // denied by the output tokens per minute
 	DecisionTPMLimit  DecisionCode = "tpm_exceeded"  // denied by the tokens per minute
 	// DecisionStoreError: denied, because the shared database or the store cannot be used, with
-	// Config.FailClosed, or in a process without a share. RetryAfter is zero.
+	// Config.FailClosed, or in a process without a share. RetryAfter is zero. With Never, more
+	// requests were made together than a shared quota takes.
 	DecisionStoreError DecisionCode = "store_error"
 	DecisionClosed     DecisionCode = "closed" // denied, because the limiter shared a database or a store and is closed
 )

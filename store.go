@@ -245,8 +245,11 @@ func (s *shared) shutRLocked() error {
 
 // undecided is the decision where nothing can be decided.
 func undecided(err error, stats ModelStats) Decision {
-	if errors.Is(err, ErrClosed) || errors.Is(err, replica.ErrClosed) {
+	switch {
+	case errors.Is(err, ErrClosed), errors.Is(err, replica.ErrClosed):
 		return Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true, Stats: stats}
+	case errors.Is(err, engine.ErrTooMany):
+		return Decision{Code: DecisionStoreError, Reason: err.Error(), Never: true, Stats: stats}
 	}
 	return Decision{Code: DecisionStoreError, Reason: fmt.Sprintf("the shared quota cannot be read or written: %v", err), Stats: stats}
 }

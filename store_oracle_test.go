@@ -172,3 +172,34 @@ func failsAtWrite(fake *fakestore.Fake, written bool) *atomic.Bool {
 	fake.AfterRead = fake.After // for those under way, too
 	return &fails
 }
+
+// A command carries so many requests and no more, and what has more is refused for good before
+// anybody hears of it: alone, and in line.
+func TestStoreTooManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := quotaOfM(ratelimit.ModelQuota{MaxRPM: 1 << 20})
+		cfg.OnError = func(err error) { t.Error(err) }
+		rl := overStore(t, fakestore.New(), cfg)
+		for n, fits := range map[int]bool{256: true, 257: true, 4096: true, 4097: false} {
+			reqs := make([]ratelimit.Request, n)
+			for i := range reqs {
+				reqs[i] = ratelimit.Request{Model: "m", PromptTokens: 1}
+			}
+			rs, d := rl.ReserveAll(reqs...)
+			if rs.Cancel(); len(rs) != n && fits || d.Allowed != fits || d.Never == fits {
+				t.Errorf("ReserveAll of %d: %d, %+v", n, len(rs), d)
+			}
+			rs, err := rl.AcquireAll(t.Context(), reqs...)
+			if rs.Cancel(); (err == nil) != fits || !fits && !errors.Is(err, ratelimit.ErrNeverFits) {
+				t.Errorf("AcquireAll of %d: %d, %v", n, len(rs), err)
+			}
+			r, err := rl.AcquireAny(t.Context(), ratelimit.AnyOptions{}, reqs...)
+			if r.Cancel(); (err == nil) != (n <= 256) || err != nil && !errors.Is(err, ratelimit.ErrNeverFits) {
+				t.Errorf("AcquireAny of %d: %v", n, err)
+			}
+		}
+		if got := rl.Stats("m"); got.RPM != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -287,7 +287,11 @@ func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations,
 	case errors.Is(err, replica.ErrClosed):
 		return nil, fmt.Errorf("%s: %w", w.op, ErrClosed)
 	}
-	return nil, &LimitError{Model: w.requests[0].Model, Decision: undecided(err, ModelStats{}), Err: err, op: w.op}
+	d := undecided(err, ModelStats{})
+	if d.Never {
+		err = ErrNeverFits
+	}
+	return nil, &LimitError{Model: w.requests[0].Model, Decision: d, Err: err, op: w.op}
 }
 
 // enter returns the command of a waiter.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -38,6 +39,24 @@ func appendWants(to []byte, wants []Want) []byte {
 		to = wire.AppendBool(wire.AppendBool(to, w.Priced), w.Deny)
 	}
 	return to
+}
+
+// ErrTooMany is the error of more requests, or candidates of a waiter, than a command carries.
+var ErrTooMany = fmt.Errorf("a shared quota takes at most %d requests at once, and %d candidates", mostRequests, mostOptions)
+
+// IsTooLarge reports whether a command has more requests or candidates than it carries.
+func IsTooLarge(c Command) bool {
+	switch c := c.(type) {
+	case Admit:
+		return len(c.Wants) > mostRequests
+	case Enter:
+		n := 0
+		for _, wants := range c.Options {
+			n += len(wants)
+		}
+		return n > mostRequests || len(c.Options) > mostOptions
+	}
+	return false
 }
 
 // readWants reads requests into room, if they fit there.
