@@ -74,8 +74,8 @@ type AnyOptions struct {
 // It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
 // the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
 // The *LimitError is that of the candidate which opens first by RetryAfter, as in ReserveAny; where
-// no time says when any does, that of the first. Without requests it returns nil. With Config.Shared
-// and Config.Store more than 256 candidates never pass.
+// no time says when any does, that of the first. Without requests it returns nil. More than 256
+// candidates never pass with Config.Shared and Config.Store.
 func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {
 	if len(requests) == 0 {
 		return nil, ctx.Err()

@@ -211,7 +211,8 @@ func (r *Reservation) ReservedAt() time.Time {
 
 // ReserveAll is Reserve for several requests, which may name a model more than once: all of them
 // are charged, or none. In a denial, Model is the model that denied, and RetryAfter is when all
-// pass. Without requests it succeeds. With Config.Shared and Config.Store more than 4,096 never pass.
+// pass. Without requests it succeeds. More than 4,096 never pass with Config.Shared and
+// Config.Store.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {

@@ -158,9 +158,6 @@ func (r *Replica) Wait(ctx context.Context, c engine.Enter, lined func(n int64))
 }
 
 func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64), own Owner) (Outcome, error) {
-	if engine.IsTooLarge(c) {
-		return Outcome{}, engine.ErrTooMany
-	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return Outcome{}, err

@@ -3,6 +3,9 @@ package replica
 import (
 	"runtime"
 	"sync"
+
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/fleet"
 )
 
 // inbox are the asks of callers that have no number yet. Callers need no other lock, so that the
@@ -15,6 +18,9 @@ type inbox struct {
 
 // add reports whether nobody has been told to look for those that are there.
 func (in *inbox) add(a *ask) (first bool, err error) {
+	if c, _ := a.command.(fleet.Verb); engine.IsTooLarge(c.Command) {
+		return false, engine.ErrTooMany
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.closed {
