@@ -61,11 +61,16 @@ type run struct{ first, last int64 }
 // may have come of it. It has not heard what was lost before a later one arrived, and what the
 // process never sent. Nothing has come of a waiter that was not served.
 func (m *Member) Heard(n int64) bool {
-	if m == nil || n > m.N {
+	return m.HeardAll(n, n)
+}
+
+// HeardAll reports whether all numbers from one to another were heard.
+func (m *Member) HeardAll(first, last int64) bool {
+	if m == nil || last > m.N {
 		return false
 	}
-	i := m.search(n)
-	return i >= len(m.skipped) || n < m.skipped[i].first
+	i := m.search(first)
+	return i >= len(m.skipped) || last < m.skipped[i].first
 }
 
 // search returns where the first run is that ends no earlier than a number.

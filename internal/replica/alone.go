@@ -2,7 +2,7 @@ package replica
 
 import (
 	"cmp"
-	"slices"
+	"maps"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -24,23 +24,21 @@ type alone struct {
 	since    int64 // the instant since which it is cut off
 	shares   int   // how many share the quota
 	hasShare bool
-	charges  []*charge
+	charges  charges
 	held     map[string]map[int64]int // open calls at the beginning, by account and process
 	freed    map[string]int           // of them, own ones that have ended since
-	cools    map[string]engine.Cool   // cooldowns that the log does not know, by counted name,
+	cools    map[string]cooling       // cooldowns that the log does not know, by counted name,
 	quotas   map[string]state.Quota   // and quotas
 }
 
 func newAlone() *alone {
-	return &alone{cools: make(map[string]engine.Cool), quotas: make(map[string]state.Quota)}
+	return &alone{charges: newCharges(), cools: make(map[string]cooling), quotas: make(map[string]state.Quota)}
 }
 
-// charge is a call that the log does not know.
-type charge struct {
-	*record
-	accounts []string
-	wall     int64
-	recorded bool // if the log has heard its command, nothing there would tell that from the fact
+// cooling is a cooldown, and the ask that tells it when the log is back.
+type cooling struct {
+	engine.Cool
+	ask *ask
 }
 
 // leave has the process go on without the log.
@@ -64,7 +62,7 @@ func (r *Replica) leave() {
 			}
 		}
 	}
-	if !r.isAway {
+	if a.charges.forget(); !r.isAway {
 		clear(a.cools)
 		clear(a.quotas)
 	}
@@ -107,11 +105,17 @@ func (r *Replica) decideAlone(a *ask) {
 		r.options.Lock.Lock()
 		t := r.state.Engine.Resolve(c.Counted, c.Asked)
 		r.options.Lock.Unlock()
-		r.alone.add(k, accountsOf(&t), r.clock.now().Wall).recorded = true
+		r.alone.charges.add(k, accountsOf(&t), r.clock.now().Wall).recorded = true
 		a.answer(answer{outcome: &engine.Outcome{Done: true}, alone: true})
 	case engine.Cool:
-		r.alone.cools[c.Counted] = c
+		r.coolAlone(a, &c)
+	case engine.Reset: // sent when the log is back, too
+		maps.DeleteFunc(r.alone.cools, func(name string, _ cooling) bool { return c.Counted == "" || name == c.Counted })
 		a.answer(answer{alone: true})
+	case engine.Arrive:
+		r.arriveAlone(a, c)
+	case engine.Observe, engine.Refuse: // what a provider said then is not so any more, and it says it again
+		r.settleAsk(a, answer{alone: true})
 	case engine.SetQuota:
 		r.alone.quotas[c.Counted] = c.Quota
 		a.answer(answer{alone: true})
@@ -181,12 +185,38 @@ func (r *Replica) serveAllAlone() {
 	}
 }
 
+// coolAlone has a cooldown hold, which never shortens one that ends later.
+func (r *Replica) coolAlone(a *ask, c *engine.Cool) {
+	was, is := r.alone.cools[c.Counted]
+	if is && was.Until >= c.Until {
+		r.settleAsk(a, answer{alone: true})
+		return
+	}
+	if is {
+		r.asks.drop(was.ask)
+	}
+	r.alone.cools[c.Counted] = cooling{*c, a}
+	a.answer(answer{alone: true})
+}
+
+// arriveAlone notes when a call arrived that the log does not know. That of another one is sent
+// when the log is back.
+func (r *Replica) arriveAlone(a *ask, c engine.Arrive) {
+	k := r.alone.charge(c.ID)
+	if k == nil {
+		a.answer(answer{alone: true})
+		return
+	}
+	k.arrived = max(k.arrived, min(c.At, r.clock.expected()))
+	r.settleAsk(a, answer{alone: true})
+}
+
 // settleAlone ends a call that the log does not know; the end of another one is sent when it is
 // back.
 func (r *Replica) settleAlone(a *ask, c engine.Settle) {
 	if k := r.alone.charge(c.ID); k != nil {
 		if k.fact.Open { // or else it is the cancelling of a stray
-			k.end(c)
+			k.settle(c)
 		}
 		delete(r.mine, c.ID)
 		r.settleAsk(a, answer{alone: true})
@@ -253,7 +283,7 @@ func (r *Replica) takeAlone(by *engine.By, wants []engine.Want) (v verdict.Verdi
 		if k.fact.ID.Place = int32(i); by.HoldTTL > 0 {
 			k.holdUntil = now.Instant + by.HoldTTL
 		}
-		r.alone.add(k, accountsOf(&q.Target), now.Wall)
+		r.alone.charges.add(k, accountsOf(&q.Target), now.Wall)
 		r.mine[k.fact.ID] = k
 		ids = append(ids, k.fact.ID)
 	}
@@ -268,26 +298,10 @@ func accountsOf(t *engine.Target) []string {
 	return names
 }
 
-func (l *alone) add(k *record, accounts []string, wall int64) *charge {
-	c := &charge{record: k, accounts: accounts, wall: wall}
-	l.charges = append(l.charges, c)
-	return c
-}
-
-// charge returns the charge of a call; nil for none.
+// charge returns the charge of a call that the log does not know; nil for none.
 func (l *alone) charge(id account.ID) *charge {
 	if l == nil {
 		return nil
 	}
-	if i := slices.IndexFunc(l.charges, func(c *charge) bool { return c.fact.ID == id }); i >= 0 {
-		return l.charges[i]
-	}
-	return nil
-}
-
-// told forgets a charge that the log knows by now.
-func (l *alone) told(k *record) {
-	if l != nil {
-		l.charges = slices.DeleteFunc(l.charges, func(c *charge) bool { return c.record == k })
-	}
+	return l.charges.of[id]
 }

@@ -132,8 +132,8 @@ type Outcome struct {
 }
 
 // Do has a command decided, and returns what came of it: by all processes, or by the share of this
-// one while the log is away. For Enter it returns once the wait is over. If ctx ends before, what
-// the command may bring about later is taken back.
+// one while the log is away. For Enter it returns once the wait is over. If ctx ends before, calls
+// that the command may make later are taken back; one that asks for none is told all the same.
 func (r *Replica) Do(ctx context.Context, c engine.Command) (Outcome, error) {
 	return r.do(ctx, c, nil, nil)
 }
@@ -146,8 +146,8 @@ type Owner interface {
 
 // DoOwn is Do for a command that waits for nothing. Its owner need not take Options.Lock, which is
 // taken once for all that come together.
-func (r *Replica) DoOwn(c engine.Command, own Owner) error {
-	_, err := r.do(context.Background(), c, nil, own)
+func (r *Replica) DoOwn(ctx context.Context, c engine.Command, own Owner) error {
+	_, err := r.do(ctx, c, nil, own)
 	return err
 }
 
@@ -159,7 +159,7 @@ func (r *Replica) Wait(ctx context.Context, c engine.Enter, lined func(n int64))
 
 func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64), own Owner) (Outcome, error) {
 	for {
-		if err := ctx.Err(); err != nil {
+		if err := r.mayWait(ctx, c); err != nil {
 			return Outcome{}, err
 		}
 		a := r.newAsk(fleet.Verb{Command: c})
@@ -216,6 +216,20 @@ func (r *Replica) do(ctx context.Context, c engine.Command, lined func(n int64),
 			return Outcome{}, nil
 		}
 	}
+}
+
+// mayWait returns the error of ctx. Where that has ended, a command is told that asks for no calls.
+func (r *Replica) mayWait(ctx context.Context, c engine.Command) error {
+	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
+	switch c.(type) {
+	case engine.Admit, engine.Enter:
+	default:
+		r.Tell(c)
+	}
+	return err
 }
 
 // giveUp has own do nothing any more. It reports false where that has the outcome already.
@@ -345,7 +359,9 @@ func (r *Replica) abandon(a *ask) {
 	select {
 	case <-a.done: // just now
 		r.mu.Unlock()
-		r.giveBack(&a.is)
+		if !a.owned { // or else its owner keeps what it has heard of
+			r.giveBack(&a.is)
+		}
 		return
 	default:
 	}
@@ -359,6 +375,8 @@ func (r *Replica) abandon(a *ask) {
 			most = max(most, len(wants))
 		}
 		r.abandonLocked(a, most)
+	default: // it is told all the same
+		r.asks.told = a
 	}
 	r.mu.Unlock()
 }
@@ -366,6 +384,7 @@ func (r *Replica) abandon(a *ask) {
 // abandonLocked forgets an ask. What it brings about is no call of this process, so its calls are
 // cancelled where they are found; a waiter is told to leave.
 func (r *Replica) abandonLocked(a *ask, calls int) {
-	r.asks.drop(a)
-	r.asks.told = r.put(fleet.Verb{Command: engine.Leave{Process: r.process, N: a.n, Places: calls}})
+	if r.asks.drop(a); a.sent {
+		r.asks.told = r.put(fleet.Verb{Command: engine.Leave{Process: r.process, N: a.n, Places: calls}})
+	}
 }

@@ -307,7 +307,7 @@ func (r *Replica) answerOwn(is *result) {
 		r.life.stray = r.life.stray || len(is.Outcome.Calls) > 0 || is.Outcome.Waits // nobody knows it: see caughtUp
 		return
 	case a.fact != nil:
-		r.alone.told(a.fact)
+		r.alone.charges.told(a.fact)
 	}
 	if is.Outcome.Waits {
 		r.stands(a)

@@ -125,6 +125,7 @@ func (r *Replica) atHome() {
 	me := r.state.Member(r.process)
 	if r.isAway && r.status == here && me != nil && me.N >= r.life.homeN && (me.Owes == 0 || r.doubts) {
 		r.isAway = false
+		r.alone.charges.forget()
 		r.tellAway(nil)
 		r.change()
 	}
@@ -138,9 +139,9 @@ func (r *Replica) joinCommand() fleet.Join {
 func (r *Replica) ownCharges() map[account.ID]*record {
 	mine := make(map[account.ID]*record)
 	if r.alone != nil {
-		for _, c := range r.alone.charges {
+		for id, c := range r.alone.charges.of {
 			if c.fact.Open {
-				mine[c.fact.ID] = c.record
+				mine[id] = c.record
 			}
 		}
 	}
@@ -165,10 +166,11 @@ func (r *Replica) tellFacts() {
 	instant := r.clock.expected()
 	told := make(map[account.ID]bool)
 	if r.alone != nil {
-		charges := slices.SortedFunc(slices.Values(r.alone.charges), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
+		r.alone.charges.forget()
+		charges := slices.SortedFunc(slices.Values(r.alone.charges.all), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
 		for _, c := range charges {
 			if c.recorded && r.knows(r.process, c.fact.ID.N, c.fact.ID) {
-				r.alone.told(c.record)
+				r.alone.charges.told(c.record)
 				continue
 			}
 			told[c.fact.ID] = true
@@ -177,7 +179,7 @@ func (r *Replica) tellFacts() {
 	}
 	if lost := r.life.lostAt; lost != 0 {
 		span := r.state.Engine.Span()
-		for _, c := range r.life.journal.missing(r.knows, instant, lost-span) {
+		for _, c := range r.life.journal.missing(r.knows, r.knowsPages(), instant, lost-span) {
 			r.put(fleet.Verb{Command: c})
 		}
 		r.journal.precede(&r.life.journal)
@@ -199,6 +201,26 @@ func (r *Replica) tellFacts() {
 // made by it.
 func (r *Replica) knows(process, n int64, of account.ID) bool {
 	return r.state.Member(process).Heard(n) && r.state.Engine.Waiter(of.Process, of.N) == nil
+}
+
+// knowsPages returns a function that reports whether the log knows all that is in a page: it has
+// heard all numbers there, and none of its waiters can have one of them.
+func (r *Replica) knowsPages() func(*page) bool {
+	waiting := make(map[int64]int64) // the least number of a waiter of each process
+	for _, w := range r.state.Engine.Waiters() {
+		if n, is := waiting[w.ID.Process]; !is || w.ID.N < n {
+			waiting[w.ID.Process] = w.ID.N
+		}
+	}
+	return func(p *page) bool {
+		for process, of := range p.numbers {
+			n, waits := waiting[process]
+			if waits && n <= of.greatest || !r.state.Member(process).HeardAll(of.least, of.greatest) {
+				return false
+			}
+		}
+		return true
+	}
 }
 
 func sortedIDs(all map[account.ID]*record) []account.ID {

@@ -14,7 +14,8 @@ import (
 // record is what is known of a call, so that it can be told as a fact.
 type record struct {
 	fact      engine.Charged // but for Ago and Hold
-	at        int64          // the instant at which it was admitted
+	at        int64          // the instant at which it was admitted,
+	arrived   int64          // and at which its provider counted it; 0 where that is not known
 	holdUntil int64          // the instant at which it expires; 0 for never
 	ending    bool           // its end was told
 }
@@ -47,7 +48,7 @@ func holdOf(until, instant int64) int64 {
 // tell returns the fact as it is at an instant.
 func (k *record) tell(instant int64) engine.Charged {
 	c := k.fact
-	if c.Ago, c.Hold = max(instant-k.at, 0), 0; c.Open {
+	if c.Ago, c.Hold = max(instant-max(k.at, k.arrived), 0), 0; c.Open {
 		c.Hold = holdOf(k.holdUntil, instant)
 	}
 	return c
@@ -71,10 +72,14 @@ type journal struct {
 
 // page is a part of a journal.
 type page struct {
-	bytes []byte
-	last  int64 // the instant of its last entry
-	told  bool  // to a log, in which its settings may be others by now
+	bytes   []byte
+	last    int64           // the instant of its last entry
+	told    bool            // to a log, in which its settings may be others by now
+	numbers map[int64]reach // of each process, of commands and of calls
 }
+
+// reach is between which numbers those of a process are.
+type reach struct{ least, greatest int64 }
 
 // In bytes: of a page, and what an entry seldom exceeds.
 const (
@@ -89,6 +94,7 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 		for _, id := range of {
 			if c := e.Call(id); c != nil {
 				j.end(factOf(c, at).Append(j.begin(process, n, at, false)))
+				j.saw(id.Process, id.N)
 			}
 		}
 	}
@@ -104,6 +110,7 @@ func (j *journal) note(process, n int64, r *fleet.Result, e *engine.Engine, ende
 	case *engine.Settle:
 		if ended != nil {
 			j.end(ended.Append(j.begin(process, n, at, true)))
+			j.saw(ended.ID.Process, ended.ID.N)
 		}
 	case engine.Record:
 		j.end(recorded(&c, process, n).Append(j.begin(process, n, at, false)))
@@ -122,13 +129,24 @@ func recorded(c *engine.Record, process, n int64) engine.Charged {
 // bytes to append it to, which end gets.
 func (j *journal) begin(process, n, at int64, ends bool) []byte {
 	if last := len(j.pages) - 1; last < 0 || j.pages[last].told || len(j.pages[last].bytes) >= pageSize-usualFact {
-		j.pages = append(j.pages, page{bytes: make([]byte, 0, pageSize)})
+		j.pages = append(j.pages, page{bytes: make([]byte, 0, pageSize), numbers: make(map[int64]reach)})
 	}
 	p := &j.pages[len(j.pages)-1]
 	p.last = at
+	j.saw(process, n)
 	b := wire.AppendBool(wire.AppendInt(wire.AppendInt(wire.AppendInt(p.bytes, process), n), at), ends)
 	j.slot = len(b)
 	return append(b, 0, 0, 0, 0)
+}
+
+// saw notes a number of a process in the last page.
+func (j *journal) saw(process, n int64) {
+	numbers := j.pages[len(j.pages)-1].numbers
+	is, has := numbers[process]
+	if !has {
+		is = reach{n, n}
+	}
+	numbers[process] = reach{min(is.least, n), max(is.greatest, n)}
 }
 
 func (j *journal) end(b []byte) {
@@ -157,8 +175,9 @@ func (j *journal) forget(instant, window int64) {
 
 // missing returns what a log has not heard, to be told to it: settings in their order, and then
 // facts. Of a call that it knows it is told no more than the end. knows reports whether the log has
-// heard a command, and knows what came of a call by that.
-func (j *journal) missing(knows func(process, n int64, of account.ID) bool, instant, cut int64) (commands []engine.Command) {
+// heard a command, and knows what came of a call by that; knowsAll, whether it does of all that is
+// in a page, so that nobody has to look: there may be very many.
+func (j *journal) missing(knows func(process, n int64, of account.ID) bool, knowsAll func(*page) bool, instant, cut int64) (commands []engine.Command) {
 	type fact struct {
 		engine.Charged
 		heard bool // that the call has ended
@@ -185,8 +204,9 @@ func (j *journal) missing(knows func(process, n int64, of account.ID) bool, inst
 		}
 	}
 	for i := range j.pages {
-		settings = !j.pages[i].told
-		j.pages[i].entries(add)
+		if settings = !j.pages[i].told; !knowsAll(&j.pages[i]) {
+			j.pages[i].entries(add)
+		}
 	}
 	slices.SortStableFunc(facts, func(a, b fact) int { return compareFacts(a.Charged, b.Charged) })
 	for _, c := range facts {

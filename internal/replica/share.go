@@ -10,7 +10,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // reasonAlone is that of a denial by the share of a process.
@@ -100,8 +99,8 @@ func (l *alone) pacedIn(d state.Dimension, name string, more int, a *account.Acc
 	}
 	limit, depth := *a.Quota.Limit(d), int64(a.Quota.Burst)
 	empty := a.PaceEmpty(d)
-	for _, c := range l.charges {
-		if n := c.of(d); n > 0 && slices.Contains(c.accounts, name) {
+	for _, c := range l.charges.drawnFrom(name) {
+		if n := c.of(d); n > 0 {
 			empty = min(max(empty, c.at)+drains(n, l.shares, limit), c.at+depth)
 		}
 	}
@@ -122,8 +121,8 @@ func (l *alone) beyondFound(name string, more int, process int64, a *account.Acc
 		return "", 0
 	}
 	opens := int64(math.MinInt64)
-	for _, c := range l.charges {
-		if n := c.of(state.RPM); n > 0 && slices.Contains(c.accounts, name) {
+	for _, c := range l.charges.drawnFrom(name) {
+		if n := c.of(state.RPM); n > 0 {
 			opens = max(opens, c.at) + drains(n, l.shares, rpm)
 		}
 	}
@@ -146,20 +145,6 @@ func drains(n, shares, limit int) int64 {
 	return int64(ns)
 }
 
-// of returns what the call counts in a dimension.
-func (c *charge) of(d state.Dimension) int {
-	switch limit := &state.Limits[d]; {
-	case !c.fact.Open && c.fact.How == account.Cancelled:
-		return 0
-	case limit.Counts:
-		return 1
-	case !c.fact.Open && c.fact.How == account.Committed:
-		return c.fact.Used.Of(limit.Tokens)
-	default:
-		return c.fact.Tokens.Of(limit.Tokens)
-	}
-}
-
 // beyondExtras returns the denial of the limits that few accounts have, where what the process has
 // used and would use does not fit as often as there are shares.
 func (l *alone) beyondExtras(i *verdict.Item, name string, now account.Now) (d account.Denial) {
@@ -167,11 +152,8 @@ func (l *alone) beyondExtras(i *verdict.Item, name string, now account.Now) (d a
 		return d
 	}
 	sum, ask := i.Ask.Cost, i.Ask
-	for _, c := range l.charges {
-		if slices.Contains(c.accounts, name) {
-			used, cost := c.cost()
-			sum.Count, sum.Money = sum.Plus(used), sum.Money.Add(cost)
-		}
+	if drawn := l.charges.from[name]; drawn != nil {
+		sum.Count, sum.Money = sum.Plus(drawn.tokens), sum.Money.Add(drawn.money)
 	}
 	ask.Count, ask.Money = state.Count{}, 0
 	for range l.shares {
@@ -181,18 +163,6 @@ func (l *alone) beyondExtras(i *verdict.Item, name string, now account.Now) (d a
 		d.Merge(x.Deny(ask, now))
 	}
 	return d
-}
-
-// cost returns the tokens that the call has used, or estimates, and what it has cost, or can cost.
-func (k *record) cost() (used state.Count, cost money.Amount) {
-	switch f := &k.fact; {
-	case !f.Open && f.How == account.Cancelled:
-		return state.Count{}, 0
-	case !f.Open && f.How == account.Committed:
-		return f.Used, f.Cost
-	default:
-		return f.Tokens, f.Most
-	}
 }
 
 // slotsFit reports whether the process may hold so many slots beside those that it held.
@@ -213,8 +183,14 @@ func (l *alone) slotsFit(name string, process int64, more, limit int) bool {
 
 // used returns what the process has used since it is cut off.
 func (l *alone) used(d state.Dimension, name string, span int64, a *account.Account, now account.Now) (sum int) {
-	for i := len(l.charges) - 1; i >= 0; i-- {
-		c := l.charges[i]
+	drawn := l.charges.from[name]
+	switch {
+	case drawn == nil:
+		return 0
+	case state.Limits[d].Window == state.Settled:
+		return drawn.open
+	}
+	for _, c := range slices.Backward(drawn.charges) {
 		switch state.Limits[d].Window {
 		case state.Minute:
 			if c.at < now.Instant-span {
@@ -224,14 +200,8 @@ func (l *alone) used(d state.Dimension, name string, span int64, a *account.Acco
 			if _, _, day := a.DayUsed(c.wall); day.End <= now.Wall && day.End != 0 {
 				continue
 			}
-		case state.Settled:
-			if !c.fact.Open {
-				continue
-			}
 		}
-		if slices.Contains(c.accounts, name) {
-			sum += c.of(d)
-		}
+		sum += c.of(d)
 	}
 	return sum
 }

@@ -242,7 +242,7 @@ func (l *Log) Load(ctx context.Context) (image store.Image, err error) {
 
 // Traits tells what kind of store it is. What a limiter knows is as new as the mark.
 func (l *Log) Traits() store.Traits {
-	return store.Traits{System: "sqlite", Timeout: turnFor, MaxStale: 1, Contact: time.Minute, Steady: true}
+	return store.Traits{System: "sqlite", Timeout: turnFor / 2, MaxStale: 1, Contact: time.Minute, Steady: true}
 }
 
 // Close implements store.Log. It gives up the life file and the lock.

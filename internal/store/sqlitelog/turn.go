@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// turnFor is how long a call waits for other processes and programs before it fails.
+	// turnFor is how long a call waits for other processes and programs before it fails, and how
+	// long it takes until a process goes on without the file: two appends, each of half of it.
 	turnFor = 3 * time.Second
 	// waitPiece is how long a wait does not look whether its context has ended: nothing else could
 	// end it.
