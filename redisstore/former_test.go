@@ -42,6 +42,17 @@ func TestFormerProgramIsRefused(t *testing.T) {
 					t.Fatalf("opened: %+v", said)
 				}
 			}
+			for _, evicted := range formerNames { // what was evicted, the next limiter puts there again
+				client.Del(t.Context(), l.(*Log).formerKey(evicted))
+				opened, err := l.(*Log).store.Open(t.Context(), store.Options{Process: 3, Keep: time.Hour})
+				if err != nil {
+					t.Fatalf("without %s: %v", evicted, err)
+				}
+				opened.Close()
+				if _, said := formertest.Start(t, program, server.Addr(), "test"); !strings.Contains(said.Error, refusal) {
+					t.Errorf("opened without %s: %+v", evicted, said)
+				}
+			}
 			if _, err := l.Append(t.Context(), start.At, oneEntry(1)); err != nil {
 				t.Error(err)
 			}

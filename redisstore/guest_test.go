@@ -195,7 +195,7 @@ const rights = "resetchannels -@all +ping +evalsha +eval +xread +lrange +rpush +
 	" +time +get +set +exists +unlink +pexpire +persist +hget +hmget +hset +llen +zadd +zcount +xadd +xrange +xrevrange"
 
 // sentByClient are the commands that the client sends beside the scripts.
-var sentByClient = []string{"ping", "evalsha", "eval", "xread", "hmget", "hget", "exists", "lrange", "rpush", "pexpire", "xtrim"}
+var sentByClient = []string{"ping", "evalsha", "eval", "xread", "hmget", "hget", "get", "exists", "lrange", "rpush", "pexpire", "xtrim"}
 
 // aclUser makes a user with rights on the keys of the prefix, and returns a client of his.
 func aclUser(t testing.TB, server *redistest.Server, rights string) *redis.Client {

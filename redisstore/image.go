@@ -32,14 +32,15 @@ const (
 	loadTries = 5
 )
 
-// errPieces says that pieces are missing, because there is another image.
-var errPieces = fmt.Errorf("pieces of the image are missing: %w", store.ErrLost)
+// errMissing says that pieces of the image or all rows are missing, maybe because there is another
+// image or log.
+var errMissing = fmt.Errorf("a part of the log is missing: %w", store.ErrLost)
 
 // Load implements store.Log. It cannot tell a store that was emptied from a new one, unless a
 // limiter of this program has used it, or a part of it is left.
 func (l *Log) Load(ctx context.Context) (image store.Image, err error) {
 	for range loadTries {
-		if image, err = l.load(ctx); !errors.Is(err, errPieces) {
+		if image, err = l.load(ctx); !errors.Is(err, errMissing) {
 			break
 		}
 	}
@@ -71,10 +72,37 @@ func (l *Log) load(ctx context.Context) (image store.Image, err error) {
 		}
 	}
 	if int64(len(bytes)) != m.Size {
-		return image, errPieces
+		return image, errMissing
+	}
+	if err := l.checkEnd(ctx, image.At); err != nil {
+		return image, err
 	}
 	image.Bytes = bytes
 	return image, nil
+}
+
+// checkEnd returns errMissing if the log went on behind its image, and has no row any more. A log
+// that is shorter than it was is not told: a failover may leave one, and the living repair it.
+func (l *Log) checkEnd(ctx context.Context, image store.Position) error {
+	end, err := ask(ctx, l, func(ctx context.Context) (string, error) {
+		return l.store.client.Get(ctx, l.keys[keyEnd]).Result()
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	var log uint64
+	var seq int64
+	fmt.Sscanf(end, "%d:%d:", &log, &seq) // zeros where there is no end yet
+	if log != image.Log || seq <= image.Seq {
+		return nil
+	}
+	rows, err := ask(ctx, l, func(ctx context.Context) (int64, error) {
+		return l.store.client.Exists(ctx, l.keys[keyLog]).Result()
+	})
+	if err == nil && rows == 0 {
+		err = errMissing
+	}
+	return err
 }
 
 // missing returns an error if there was a log, which is there no more.

@@ -30,6 +30,7 @@ type Log struct {
 	reportAt atomic.Int64 // when missing replicas may be reported again
 
 	learned map[string]state.Answers // see Learned
+	warning error                    // of taking over, which Open reports
 }
 
 var _ store.Log = (*Log)(nil)

@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -194,28 +195,119 @@ func TestLossWithoutSurvivors(t *testing.T) {
 	}
 }
 
-// What the server has only a part of is lost, too, whoever opens it then.
+// What the server has only a part of is lost, too, whoever opens it then. Without the end of the log
+// it has all.
 func TestPartOfALogWithoutSurvivors(t *testing.T) {
 	t.Parallel()
-	for _, key := range []string{"meta", "image"} {
+	for _, key := range []string{"log", "meta", "end", "image"} {
 		for _, fresh := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, FreshStart %v", key, fresh), func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				m := machine{addr: server.Addr(), limiter: ratelimit.Config{
-					FreshStart: fresh, Quotas: map[string]ratelimit.ModelQuota{model: {MaxRPM: 10}},
-				}}
+				m := machine{addr: server.Addr(), limiter: tenAMinute}
+				m.limiter.FreshStart = fresh
 				first := m.start(t)
-				first.RecordUsage(model, 1, 0)
+				useTen(first)
 				if err := first.Close(); err != nil {
 					t.Fatal(err)
 				}
 				evict(key)(t, server, nil)
-				if _, d := m.start(t).Reserve(model, 1, 0); d.Allowed != fresh {
+				second := m.start(t)
+				if n := second.Stats(model).RPM; key == "end" && n != 10 {
+					t.Errorf("after the loss %d of 10 are used", n)
+				}
+				if _, d := second.Reserve(model, 1, 0); d.Allowed != (fresh && key != "end") {
 					t.Errorf("after the loss: %v %q, for %v", d.Allowed, d.Code, d.RetryAfter)
 				}
 			})
 		}
+	}
+}
+
+// A limiter that nobody calls knows what the server has only a part of, and a newcomer hears it.
+func TestPartOfALogWithASurvivor(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"log", "meta", "end", "image"} {
+		for _, fresh := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, FreshStart %v", key, fresh), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				m := machine{addr: server.Addr(), limiter: tenAMinute}
+				m.limiter.FreshStart = fresh
+				first := m.start(t)
+				useTen(first)
+				if err := first.Persist(); err != nil {
+					t.Fatal(err)
+				}
+				redistest.Eventually(t, "the limiter waits for news", func() bool {
+					return strings.Contains(server.Client().Info(t.Context(), "clients").Val(), "blocked_clients:1")
+				})
+				evict(key)(t, server, nil)
+				began := time.Now()
+				second := m.start(t)
+				t.Logf("opened after %v", time.Since(began))
+				for i, rl := range []*ratelimit.RateLimiter{second, first} {
+					if _, d := rl.Reserve(model, 1, 0); d.Allowed || rl.Stats(model).RPM != 10 {
+						t.Errorf("limiter %d after the loss: %v %q, %d of 10 used", i, d.Allowed, d.Code, rl.Stats(model).RPM)
+					}
+				}
+			})
+		}
+	}
+}
+
+var tenAMinute = ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{model: {MaxRPM: 10}}}
+
+func useTen(rl *ratelimit.RateLimiter) {
+	for range 10 {
+		rl.RecordUsage(model, 1, 0)
+	}
+}
+
+// What keeps programs of the layout before out is restored by whoever opens the prefix next, and
+// its loss is none of the log.
+func TestPartOfTheGuard(t *testing.T) {
+	t.Parallel()
+	names := []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found", "spend", "pools"}
+	for _, lost := range append(slices.Clone(names), "days meta") {
+		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			var reported errorLog
+			m := machine{addr: server.Addr(), limiter: tenAMinute}
+			m.limiter.OnError = reported.add
+			guard := func() (is []any) {
+				for _, name := range names {
+					key := "{" + prefix + "}:ratelimit:2:" + name
+					is = append(is, server.Do("TYPE", key))
+				}
+				head, _ := server.Do("HGET", "{"+prefix+"}:ratelimit:2:meta", "head").(string)
+				later, _, _ := strings.Cut(head, ".")
+				return append(is, later, server.Do("HKEYS", "{"+prefix+"}:ratelimit:2:days"))
+			}
+			first := m.start(t)
+			useTen(first)
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			whole := guard()
+			for _, name := range strings.Fields(lost) {
+				server.Do("DEL", "{"+prefix+"}:ratelimit:2:"+name)
+			}
+			if reflect.DeepEqual(guard(), whole) {
+				t.Fatal("nothing was lost")
+			}
+			second := m.start(t)
+			if is := guard(); !reflect.DeepEqual(is, whole) {
+				t.Errorf("the guard is\n%q, want\n%q", is, whole)
+			}
+			if _, d := second.Reserve(model, 1, 0); d.Allowed || second.Stats(model).RPM != 10 {
+				t.Errorf("the log was lost, too: %v, %d of 10 used", d.Allowed, second.Stats(model).RPM)
+			}
+			if err := second.Close(); err != nil || len(reported.list()) > 0 {
+				t.Errorf("close: %v, reported: %v", err, reported.list())
+			}
+		})
 	}
 }
 

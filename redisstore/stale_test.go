@@ -103,6 +103,41 @@ func TestEvictionPolicyIsReported(t *testing.T) {
 	}
 }
 
+// Of several warnings of an opening each is told.
+func TestWarningsOfAnOpeningAreAllReported(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Config("maxmemory-policy allkeys-lru"))
+	guest := aclUser(t, server, rights+" +hscan").Options()
+	guest.ContextTimeoutEnabled = false
+	for name, row := range map[string]struct {
+		options *redis.Options
+		want    []string
+	}{
+		"no deadlines, and it evicts": {&redis.Options{Addr: server.Addr()}, []string{"ContextTimeoutEnabled", "allkeys-lru"}},
+		"no deadlines, and no INFO": {guest, []string{
+			"ContextTimeoutEnabled", "has to be at least 6.2: NOPERM", "should be noeviction: NOPERM",
+		}},
+	} {
+		client := redis.NewClient(row.options)
+		t.Cleanup(func() { client.Close() })
+		server.Do("FLUSHALL")
+		// What an eviction has left of a log of the layout before.
+		server.Do("HSET", "{"+prefix+"}:ratelimit:2:meta", "head", "1.1 0 0 0 0 0", "span", 0, "used", 0)
+		row.want = append(row.want, "keys of the log of an earlier version are missing")
+		var reported errorLog
+		rl := machine{client: client, limiter: ratelimit.Config{OnError: reported.add}}.start(t)
+		redistest.Eventually(t, "a warning", func() bool { return len(reported.list()) > 0 })
+		if err := rl.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range row.want {
+			if !reported.has(want) {
+				t.Errorf("%s: %q is not in what is reported: %q", name, want, reported.list())
+			}
+		}
+	}
+}
+
 // A limiter that is closed leaves no blocked connection, and no slot. The
 // client and the store stay usable.
 func TestCloseLeavesNothing(t *testing.T) {

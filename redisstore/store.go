@@ -74,7 +74,8 @@ type Store struct {
 // limiter takes one more connection of its pool. The server must be at least of version 6.2.
 //
 // What is not as it should be with the server or the client, but does not keep the Store from
-// working, is reported to Config.OnError when a limiter opens the Store.
+// working, is reported to Config.OnError when a limiter opens the Store: all of it as one error,
+// with a line for each warning.
 func New(ctx context.Context, client redis.UniversalClient, options Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("new redis store: the client is nil")
@@ -94,15 +95,17 @@ func (s *Store) place(err error) error {
 	return fmt.Errorf("prefix %q at %s: %w", s.options.Prefix, s.settings.address, err)
 }
 
-// Open opens the log of the prefix for a limiter, and reports the warnings of New.
+// Open opens the log of the prefix for a limiter, and reports the warnings of New and its own. They
+// are one report: of several of the same type, which come at once, the last alone would be told.
 func (s *Store) Open(ctx context.Context, options store.Options) (store.Log, error) {
 	l := newLog(s, options)
-	if err := l.enter(ctx); err != nil {
+	err := l.enter(ctx)
+	if warnings := errors.Join(append(s.warnings[:len(s.warnings):len(s.warnings)], l.warning)...); warnings != nil {
+		l.report(warnings)
+	}
+	if err != nil {
 		l.Close()
 		return nil, l.failed("open log", err)
-	}
-	for _, warning := range s.warnings {
-		l.report(warning)
 	}
 	return l, nil
 }

@@ -85,9 +85,16 @@ func TestNewExaminesTheServer(t *testing.T) {
 			continue
 		}
 		var warnings []string
-		_, err = s.Open(t.Context(), store.Options{Process: 1, Report: func(err error) { warnings = append(warnings, err.Error()) }})
+		reports := 0
+		_, err = s.Open(t.Context(), store.Options{Process: 1, Report: func(err error) {
+			reports++
+			warnings = append(warnings, strings.Split(err.Error(), "\n")...)
+		}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		if reports > 1 {
+			t.Errorf("%s: %d reports, of which OnError would get the last", name, reports)
 		}
 		if len(warnings) != len(row.warns) {
 			t.Errorf("%s: %q", name, warnings)

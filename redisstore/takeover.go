@@ -107,8 +107,8 @@ func newTaking(l *Log, told []any) *taking {
 	}
 	if told[1] != int64(1) { // the server has evicted some of the keys, and what these had counts as used
 		t.UsedAt = wall
-		l.report(l.failed("open log",
-			errors.New("keys of the log of an earlier version are missing, so that the last minute counts as used")))
+		l.warning = l.failed("open log",
+			errors.New("keys of the log of an earlier version are missing, so that the last minute counts as used"))
 	}
 	return t
 }

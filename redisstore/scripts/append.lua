@@ -1,6 +1,7 @@
 local log, seq, low, hash = split(ARGV[1])
-local meta = redis.call('HMGET', KEYS[2], 'log', 'seq', 'low', 'hash')
-local why = meta[1] ~= log and 'lost' or place(seq, low, hash, {meta[2], meta[3], meta[4]})
+local meta = redis.call('HMGET', KEYS[2], 'log', 'seq', 'low', 'hash', 'image')
+local whole = meta[1] == log and redis.call('EXISTS', KEYS[2], meta[5]) == 2
+local why = not whole and 'lost' or place(seq, low, hash, {meta[2], meta[3], meta[4]})
 if why then
   if row and was then
     redis.call('SET', KEYS[3], was, 'KEEPTTL')
@@ -22,10 +23,7 @@ if KEYS[4] then
   for _, key in ipairs(KEYS) do
     redis.call('PEXPIRE', key, ARGV[2])
   end
-  local image = redis.call('HGET', KEYS[2], 'image')
-  if image then
-    redis.call('PEXPIRE', image, ARGV[2])
-  end
+  redis.call('PEXPIRE', meta[5], ARGV[2])
 elseif not was and ARGV[2] ~= '0' then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   redis.call('PEXPIRE', KEYS[3], ARGV[2])

@@ -4,7 +4,8 @@
 -- if the place is the end, and what the end begins with then.
 -- Returns status, time, the number of the last entry that was appended, and rows.
 --
--- The common case is that the place is the end. It returns the time, and reads no row.
+-- The common case is that the place is the end. It returns the time, and reads no row; but whoever only
+-- reads finds out whether the server has evicted the log, what it is or its image.
 local time = redis.call('TIME')
 local us = time[1] .. string.sub('00000' .. time[2], -6)
 local row, was = ARGV[4], nil
@@ -14,6 +15,7 @@ else
   was = redis.call('GET', KEYS[3])
 end
 if was == ARGV[1] and not KEYS[4] and
-  (not row or redis.call('XADD', KEYS[1], 'NOMKSTREAM', ARGV[6] .. '-' .. us, 'b', row)) then
+  (row and redis.call('XADD', KEYS[1], 'NOMKSTREAM', ARGV[6] .. '-' .. us, 'b', row) or
+  not row and redis.call('EXISTS', KEYS[1], redis.call('HGET', KEYS[2], 'image') or KEYS[2]) == 2) then
   return us
 end

@@ -2,8 +2,9 @@
 -- is a log of that layout, it returns 'lives' while a process uses it; else the time, whether all of its
 -- keys are there, and of its meta the head, the span and since when it counts as used.
 local ALL = '\0(the store is of a later version of go-ratelimit, update this program)'
-if redis.call('EXISTS', KEYS[2]) == 1 and not redis.call('HGET', KEYS[3], LATER) then
-  local meta = redis.call('HMGET', KEYS[2], 'head', 'span', 'used')
+local meta = redis.call('HMGET', KEYS[2], 'head', 'span', 'used')
+local guards = string.sub(meta[1] or '', 1, 6) == 'later.' or redis.call('HGET', KEYS[3], LATER)
+if redis.call('EXISTS', KEYS[2]) == 1 and not guards then
   if lives(meta[1] or '', KEYS[7]) then
     return 'lives'
   end

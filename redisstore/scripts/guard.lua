@@ -1,6 +1,6 @@
 -- Programs of the layout before look into its keys only. They begin a log there unless all of them are
 -- there, so that the guard is all of them, and a field of the days that those programs fail to read: they
--- tell it in their error.
+-- tell it in their error. The server may evict some of it: the head and that field each tell a guard.
 local LATER = '\0(the store is of a later version of go-ratelimit, which keeps it elsewhere: update this program)'
 
 -- expire has a key end after so many milliseconds; '0' is never.
