@@ -131,7 +131,7 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 
 func (rl *RateLimiter) decide(ctx context.Context, d *Decision, req *Request) {
 	rl.shared.freshen(ctx)
-	if rl.shared.isAlone() {
+	if rl.shared != nil && rl.shared.replica.IsAlone() {
 		rl.shared.decideAlone(d, req)
 		return
 	}

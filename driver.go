@@ -64,14 +64,6 @@ func (d *driver) nowRLocked() (now account.Now, ok bool) {
 	return now, !d.clock.Due(now.Instant) && d.zoned.Holds(now.Wall)
 }
 
-// timeRLocked returns the time at an instant.
-func (d *driver) timeRLocked(instant int64) time.Time {
-	if d.shared != nil {
-		return time.Unix(0, d.shared.now().WallAt(instant))
-	}
-	return d.clock.At(instant)
-}
-
 // agoLocked returns how long a time of this process is ago, in nanoseconds.
 func (d *driver) agoLocked(at time.Time, now account.Now) int64 {
 	if d.shared != nil {

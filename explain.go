@@ -271,9 +271,7 @@ func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now acc
 	var items [1]verdict.Item
 	r := &asked[0]
 	r.Target, r.Tokens = *t, state.Count{Input: 1, Output: min(max(t.Account.Quota.MaxOTPM, 0), 1)}
-	if rl.pricing != nil {
-		r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0, now.Wall)
-	}
+	r.Most, r.Priced = rl.pricing.Most(&rl.naming, t.Counted, t.Asked, r.Tokens, 0, now.Wall)
 	if r.Deny = rl.unknown == UnknownDeny; r.Deny && t.Account.Has(account.Unknown) {
 		r.Nearest = nearestHint(rl.engine.Catalog.Nearest(t.Asked, &rl.naming))
 	}

@@ -79,6 +79,7 @@ func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 
 // PoolsOf returns the names of the pools that a call of model is charged to, sorted.
 func (rl *RateLimiter) PoolsOf(model string) (names []string) {
+	rl.shared.freshen(background)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	_, t := rl.enterLocked(model)
@@ -186,6 +187,7 @@ func (c *caller) ask(ctx context.Context, reqs []Request, classed bool) {
 
 // Classes returns a copy of the classes in force.
 func (rl *RateLimiter) Classes() map[string]Class {
+	rl.shared.freshen(background)
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	if !rl.classed.Load() {

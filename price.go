@@ -68,10 +68,8 @@ func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()
-	is, counted := (*money.Price)(nil), rl.nameRLocked(model)
-	if rl.pricing != nil {
-		is = rl.pricing.Find(&rl.naming, counted, model)
-	}
+	counted := rl.nameRLocked(model)
+	is := rl.pricing.Find(&rl.naming, counted, model)
 	if is == nil && !rl.noPrices {
 		is = rl.builtinPriceRLocked(counted, model)
 	}

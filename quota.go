@@ -72,8 +72,9 @@ type ModelQuota struct {
 	// does not change that.
 	MaxSpendPerTenMinutes money.Amount `yaml:"max_spend_per_ten_minutes,omitempty" json:"max_spend_per_ten_minutes,omitempty"`
 
-	// MaxTokensPerMonth limits the tokens of the calendar month in DayZone, without which it is
-	// that in UTC. A call counts to the month in which it was admitted. Reset forgets them.
+	// MaxTokensPerMonth limits the tokens of the calendar month in DayZone, else in UTC. A call
+	// counts when it is admitted, what it uses beyond its estimate when it is settled. Reset
+	// forgets them.
 	MaxTokensPerMonth int `yaml:"max_tokens_per_month,omitempty" json:"max_tokens_per_month,omitempty"`
 }
 
@@ -178,6 +179,7 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 // AccountQuotas returns the limits of the account: those of the last SetAccountQuotas, or what Load
 // found of an earlier run's. Aliases stand for what they are counted as.
 func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
+	rl.shared.freshen(background)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()
@@ -211,6 +213,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 // CountedAs returns the name under which the usage of model is counted: model itself, or what it
 // stands for by Config.Aliases and Config.MatchVersions.
 func (rl *RateLimiter) CountedAs(model string) string {
+	rl.shared.freshen(background)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	return rl.adoptLocked(model, rl.nowLocked())

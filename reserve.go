@@ -206,7 +206,10 @@ func (r *Reservation) ReservedAt() time.Time {
 	rl := r.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	return rl.timeRLocked(r.at)
+	if rl.shared != nil {
+		return rl.shared.now().TimeAt(r.at)
+	}
+	return rl.clock.At(r.at)
 }
 
 // ReserveAll is Reserve for several requests, which may name a model more than once: all of them
@@ -312,7 +315,7 @@ func (rs Reservations) watch() {
 
 // ReserveContext is ReserveAll with the context that the events of the reservations get, those of
 // their settlement included: see Config.Events. It does not wait, and succeeds also when ctx has
-// ended. One request costs as much time as Reserve.
+// ended. If it ends while a shared quota is asked, that is a DecisionStoreError.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveContext(ctx context.Context, reqs ...Request) (rs Reservations, d Decision) {

@@ -42,10 +42,7 @@ func (r *Reservation) commit(used state.Count, bill *money.Usage) {
 	rl.mu.Lock()
 	var e *telling
 	if c := r.liveRLocked(); c != nil {
-		var cost money.Amount
-		if rl.pricing != nil {
-			cost = rl.costOfRLocked(c, used, bill)
-		}
+		cost := rl.costOfRLocked(c, used, bill)
 		if rl.teller == nil && rl.saver == nil && rl.engine.EndsAnytime(c, used, cost) {
 			r.endCallLocked(c, account.Committed, used, cost, rl.engine.Last()) // a look at the clock takes a fifth of the time
 		} else {
@@ -158,11 +155,11 @@ func (r *Reservation) Arrived(at time.Time) {
 
 // costOfRLocked returns what a call has cost.
 func (rl *RateLimiter) costOfRLocked(c *account.Call, used state.Count, bill *money.Usage) money.Amount {
-	var name string
-	if c.Model != nil {
-		name = c.Model.Name
-	} else {
-		name = rl.nameRLocked(c.Asked)
+	switch {
+	case rl.pricing == nil:
+		return 0
+	case c.Model != nil:
+		return rl.pricing.Cost(&rl.naming, c.Model.Name, c.Asked, used, bill, c.At.Wall)
 	}
-	return rl.pricing.Cost(&rl.naming, name, c.Asked, used, bill, c.At.Wall)
+	return rl.pricing.Cost(&rl.naming, rl.nameRLocked(c.Asked), c.Asked, used, bill, c.At.Wall)
 }

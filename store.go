@@ -29,18 +29,15 @@ type shared struct {
 	process int64 // the number of this limiter
 
 	failClosed bool
-	away       error                        // why the log is away; nil while it is there
-	calls      map[account.ID]*account.Call // open calls of this limiter, as it notes them
-	waiting    map[*waiter]int64            // those of this limiter that stand in line, and their numbers
-	next       *sending                     // what was put and is not sent yet; nil for nothing
-	last       *sending                     // was sent last; nil before the first
-	own        bool                         // what is being applied is a command of this limiter
-	before     ModelStats                   // of the first model of the last Reserve of this limiter that was applied
+	away       error                          // why the log is away; nil while it is there
+	calls      map[account.ID]*account.Call   // open calls of this limiter, as it notes them
+	requests   map[account.ID]context.Context // of those that are of a request over HTTP: see endWithLocked
+	waiting    map[*waiter]int64              // those of this limiter that stand in line, and their numbers
+	next       *sending                       // what was put and is not sent yet; nil for nothing
+	last       *sending                       // was sent last; nil before the first
+	own        bool                           // what is being applied is a command of this limiter
+	before     ModelStats                     // of the first model of the last Reserve of this limiter that was applied
 }
-
-// openTimeout bounds what an opening waits for others. A store has a bound of its own for the time
-// until it answers.
-const openTimeout = 30 * time.Second
 
 // newShared returns a limiter that takes part in the quota of a store.
 func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
@@ -67,8 +64,8 @@ func newShared(s store.Store, cfg Config) (*RateLimiter, error) {
 
 // share has a limiter take part in the quota of a store.
 func (rl *RateLimiter) share(s store.Store, cfg *Config) error {
-	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), waiting: make(map[*waiter]int64), process: int64(store.NewID())}
-	opens, cancel := context.WithTimeout(background, openTimeout)
+	is := &shared{rl: rl, failClosed: cfg.FailClosed, calls: make(map[account.ID]*account.Call), requests: make(map[account.ID]context.Context), waiting: make(map[*waiter]int64), process: int64(store.NewID())}
+	opens, cancel := context.WithTimeout(background, 30*time.Second) // a store has a bound of its own, until it answers
 	defer cancel()
 	log, err := s.Open(opens, store.Options{Process: is.process, Keep: rl.keeps(cfg), Report: rl.reporter.Report})
 	if err != nil {
@@ -253,9 +250,6 @@ func undecided(err error, stats ModelStats) Decision {
 	}
 	return Decision{Code: DecisionStoreError, Reason: fmt.Sprintf("the shared quota cannot be read or written: %v", err), Stats: stats}
 }
-
-// isAlone reports whether the store is away.
-func (s *shared) isAlone() bool { return s != nil && s.replica.IsAlone() }
 
 // freshen makes sure that what is read next is no older than the store promises.
 func (s *shared) freshen(ctx context.Context) {

@@ -203,3 +203,28 @@ func TestStoreTooManyAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// What another process has just said is what a reader is told.
+func TestStoreSettingsAreFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := fakestore.New()
+		cfg := ratelimit.Config{Providers: []ratelimit.Provider{}, MatchVersions: true}
+		a, b := overStore(t, fake, cfg), overStore(t, fake, cfg)
+		a.SetClasses(map[string]ratelimit.Class{"c": {Weight: 2}})
+		if got := b.Classes()["c"].Weight; got != 2 {
+			t.Errorf("Classes: weight %d", got)
+		}
+		a.SetPool("p", ratelimit.Pool{Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxRPM: 1}})
+		if got := b.PoolsOf("m"); len(got) != 1 || got[0] != "p" {
+			t.Errorf("PoolsOf: %q", got)
+		}
+		a.SetAccountQuotas(map[string]ratelimit.ModelQuota{"n": {MaxRPM: 3}})
+		if got := b.AccountQuotas()["n"].MaxRPM; got != 3 {
+			t.Errorf("AccountQuotas: %d", got)
+		}
+		a.SetQuota("o", ratelimit.ModelQuota{MaxRPM: 4})
+		if got := b.CountedAs("o-2026-01-02"); got != "o" {
+			t.Errorf("CountedAs: %q", got)
+		}
+	})
+}

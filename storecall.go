@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/lines"
+	"dappco.re/go/core/go-ratelimit/internal/notice"
 	"dappco.re/go/core/go-ratelimit/internal/replica"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
@@ -55,14 +56,18 @@ func (s *shared) reserveOne(by *caller, req *Request, d *Decision) (made *Reserv
 func (is *reserving) reserve() {
 	s, rl := is.s, is.s.rl
 	is.option.Requests = is.single.asked[:0]
+	ctx := is.by.ctx
+	if ctx.Err() != nil { // of one that is not to wait, and has not to do with it
+		ctx = background
+	}
 	ok := s.judge(&is.option, &is.by, is.reqs, &is.d)
 	if !ok {
-		s.replica.Fresh(background, 0)
+		s.replica.Fresh(ctx, 0)
 		ok = s.judge(&is.option, &is.by, is.reqs, &is.d)
 	}
 	if ok && len(is.reqs) > 0 {
 		wants := engine.WantsOf(is.single.want[:0], is.option.Requests)
-		err := s.replica.DoOwn(engine.Admit{By: is.option.By, Wants: wants}, is)
+		err := s.replica.DoOwn(ctx, engine.Admit{By: is.option.By, Wants: wants}, is)
 		if ok = err == nil; !ok {
 			is.d = undecided(err, is.d.Stats)
 		}
@@ -99,6 +104,9 @@ func (is *reserving) decidedLocked(o *engine.Outcome, alone bool, now account.No
 	if v.Allowed {
 		d.explain(&v, nil)
 		is.made = s.madeLocked(&is.option, o.Calls, alone, now)
+		if is.by.request {
+			s.endWithLocked(is.by.ctx, is.made)
+		}
 		return
 	}
 	items := s.itemsLocked(&is.option, now)
@@ -128,8 +136,8 @@ func (is *reserving) undoLocked() {
 				is.s.rl.teller.outlet.End()
 			})
 			is.s.rl.ledger.Ended(audited{is.s.rl}, c, account.Cancelled, c.Tokens)
-			is.e, r.call, c.Local, c.Ended = nil, nil, nil, true
-			delete(is.s.calls, c.ID)
+			is.e, r.call, c.Local = nil, nil, nil
+			is.s.overLocked(c)
 		}
 	}
 	is.made = nil
@@ -239,17 +247,6 @@ func (s *shared) madeLocked(o *engine.Option, ids []account.ID, alone bool, now 
 	return rs
 }
 
-// expiredLocked notes that a call has ended by itself.
-func (s *shared) expiredLocked(id account.ID, how account.How, now account.Now) {
-	c := s.calls[id]
-	if c == nil { // of another process
-		return
-	}
-	s.rl.teller.postRLocked(s.rl.endedLocked(c, how, c.Tokens, now))
-	c.Ended = true
-	delete(s.calls, id)
-}
-
 // wait is RateLimiter.wait: the line is that of all processes.
 func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations, error) {
 	if len(w.requests) == 0 {
@@ -269,7 +266,7 @@ func (s *shared) wait(ctx context.Context, by *caller, w *waiter) (Reservations,
 		by.waited = time.Since(began)
 	}
 	if err == nil && ctx.Err() == nil {
-		s.served(w, &o)
+		s.served(w, &o, notice.CallFrom(ctx))
 		if w.err == nil {
 			rl.teller.served(by, w)
 		}
@@ -368,7 +365,7 @@ func (s *shared) lined(by *caller, w *waiter, n int64) {
 }
 
 // served ends a wait as the log says.
-func (s *shared) served(w *waiter, o *replica.Outcome) {
+func (s *shared) served(w *waiter, o *replica.Outcome, of *notice.CallContext) {
 	rl := s.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -380,6 +377,9 @@ func (s *shared) served(w *waiter, o *replica.Outcome) {
 	switch {
 	case end.Served >= 0 && w.charges:
 		w.reservations = s.madeLocked(&w.options[end.Served], end.Calls, o.Alone, now)
+		if of != nil {
+			s.endWithLocked(of.Context, w.reservations)
+		}
 	case end.Served < 0 && end.Kind == lines.Late && (end.Verdict.Allowed || end.Verdict.Code == ""): // it is too late for whatever
 		w.err = context.DeadlineExceeded
 	case end.Served < 0:

@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"cmp"
+	"context"
 	"strings"
 	"time"
 
@@ -21,21 +23,26 @@ type settling struct {
 	e    *telling
 }
 
-// settle ends a call of this limiter, and returns once that is in the log, or the store is away.
+// settle ends a call of this limiter, and returns once that is in the log, or the store is away, or
+// the request is over that it is of.
 func (s *shared) settle(r *Reservation, how account.How, used state.Count, bill *money.Usage) {
 	rl := s.rl
 	is := &settling{rl: rl, how: how, used: used, now: s.now()}
+	ctx := background
 	rl.mu.RLock()
 	is.call = r.liveRLocked()
-	if is.call != nil && how == account.Committed && rl.pricing != nil {
-		is.cost = rl.costOfRLocked(is.call, used, bill)
+	if is.call != nil {
+		ctx = cmp.Or(s.requests[is.call.ID], ctx)
+		if how == account.Committed {
+			is.cost = rl.costOfRLocked(is.call, used, bill)
+		}
 	}
 	rl.mu.RUnlock()
 	if is.call == nil || !r.claim() {
 		return
 	}
 	c := engine.Settle{ID: is.call.ID, How: how, Used: used, Cost: is.cost}
-	if err := s.replica.DoOwn(c, is); err != nil {
+	if err := s.replica.DoOwn(ctx, c, is); err != nil {
 		rl.mu.Lock()
 		is.Hear(new(engine.Outcome), false)
 		rl.mu.Unlock()
@@ -51,13 +58,40 @@ func (is *settling) Hear(o *engine.Outcome, _ bool) {
 	}
 	c.Cost = is.cost
 	is.e = is.rl.endedLocked(c, is.how, is.used, is.now)
+	is.rl.shared.overLocked(c)
+}
+
+// expiredLocked notes that a call has ended by itself.
+func (s *shared) expiredLocked(id account.ID, how account.How, now account.Now) {
+	c := s.calls[id]
+	if c == nil { // of another process
+		return
+	}
+	s.rl.teller.postRLocked(s.rl.endedLocked(c, how, c.Tokens, now))
+	s.overLocked(c)
+}
+
+// endWithLocked notes the request of an llmhttp.Transport that calls are of: nobody waits for their
+// settlement once it is over.
+func (s *shared) endWithLocked(request context.Context, rs Reservations) {
+	for _, r := range rs {
+		if r.call != nil {
+			s.requests[r.call.ID] = request
+		}
+	}
+}
+
+// overLocked notes that a call has ended.
+func (s *shared) overLocked(c *account.Call) {
 	c.Ended = true
-	delete(is.rl.shared.calls, c.ID)
+	delete(s.calls, c.ID)
+	delete(s.requests, c.ID)
 }
 
 // sending is commands that are sent together.
 type sending struct {
 	commands []engine.Command
+	waits    bool // one of them is more than a report, so its caller waits until it is known
 	ends     []ending
 	done     chan struct{} // closed when all processes know them
 }
@@ -77,6 +111,11 @@ func (s *shared) putLocked(c engine.Command) {
 		s.next = &sending{done: make(chan struct{})}
 	}
 	s.next.commands = append(s.next.commands, c)
+	switch c.(type) {
+	case engine.Observe, engine.Refuse:
+	default:
+		s.next.waits = true
+	}
 }
 
 // endLocked has the end of a call of this limiter sent. It is told of when that is known.
@@ -89,8 +128,7 @@ func (s *shared) endLocked(c *account.Call, how account.How, used state.Count, c
 // lostLocked ends a call whose reservation is garbage, and that must not be sent now: the next send
 // does it.
 func (s *shared) lostLocked(c *account.Call) {
-	c.Ended = true
-	delete(s.calls, c.ID)
+	s.overLocked(c)
 	s.putLocked(engine.Settle{ID: c.ID, How: account.Lost})
 }
 
@@ -127,6 +165,7 @@ func (s *shared) record(model string, used state.Count, bill *money.Usage) {
 const (
 	reportEvery    = int64(500 * time.Millisecond)
 	reportsAtATime = 10
+	longestReport  = 40 * time.Millisecond // that its caller waits for the others to hear one
 )
 
 // observeLocked has a report sent, unless there were many of late.
@@ -164,11 +203,17 @@ func (s *shared) send() {
 		s.rl.teller.flush()
 		return
 	}
+	ctx := background
+	if !is.waits { // whoever handles an answer does not wait for a store that hangs
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, longestReport)
+		defer cancel()
+	}
 	for i, c := range is.commands {
 		if i < len(is.commands)-1 {
 			s.replica.Tell(c)
 		} else {
-			s.replica.Do(background, c)
+			s.replica.Do(ctx, c)
 		}
 	}
 	s.finish(is)
@@ -207,8 +252,7 @@ func (s *shared) finish(is *sending) {
 	for i := range is.ends {
 		if end := &is.ends[i]; !end.call.Ended {
 			ended = ended.then(rl.endedLocked(end.call, end.how, end.used, end.now))
-			end.call.Ended = true
-			delete(s.calls, end.call.ID)
+			s.overLocked(end.call)
 		}
 	}
 	rl.teller.pendLocked(rl.teller.thawedLocked())

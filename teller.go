@@ -236,13 +236,14 @@ type caller struct {
 	why       *Decision       // why it stood there
 	queued    bool            // that was told, and what follows has to be told, too
 	waitsOnly bool            // it asks for no reservation
+	request   bool            // it is of an llmhttp.Transport
 	asking                    // its class and flow, as far as they matter
 }
 
 // callerOf returns the caller with a context.
 func callerOf(ctx context.Context) caller {
 	if c := notice.CallFrom(ctx); c != nil {
-		return caller{ctx: c.Context, id: c.ID, tentative: c.Tentative}
+		return caller{ctx: c.Context, id: c.ID, tentative: c.Tentative, request: true}
 	}
 	return caller{ctx: ctx}
 }

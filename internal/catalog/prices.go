@@ -69,6 +69,9 @@ func (p *Prices) Set(model string, price money.Price) {
 
 // Find returns the price of a model, which is counted under a name; nil for none.
 func (p *Prices) Find(naming *Names, name, model string) *money.Price {
+	if p == nil {
+		return nil
+	}
 	if price := p.prices[name]; price != nil {
 		return price
 	}
@@ -98,7 +101,7 @@ func (p *Prices) Find(naming *Names, name, model string) *money.Price {
 func (p *Prices) Most(naming *Names, name, model string, c state.Count, billedOutput int, wall int64) (most money.Amount, priced bool) {
 	price := p.Find(naming, name, model)
 	if price == nil {
-		return 0, p.free
+		return 0, p != nil && p.free
 	}
 	return price.MaxCostAt(c.Input, max(c.Output, billedOutput), termsAt(price, wall)), true
 }
@@ -115,9 +118,6 @@ func termsAt(price *money.Price, wall int64) (terms money.Terms) {
 // that is billed or, where that is nil, of the usage as it is. Its service tier is the standard one
 // where nobody says another. Without prices it is 0.
 func (p *Prices) Cost(naming *Names, name, model string, used state.Count, billed *money.Usage, wall int64) money.Amount {
-	if p == nil {
-		return 0
-	}
 	price := p.Find(naming, name, model)
 	if price == nil {
 		return 0
