@@ -53,6 +53,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/apicall", modulePath + "/internal/notice",
 		modulePath + "/internal/test/fakeprovider", // in its tests
 		modulePath + "/internal/test/adaptivesim",  // in its tests
+		modulePath + "/internal/test/fakestore",    // in its tests
 	},
 	"debugpage":     {modulePath, modulePath + "/money"},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},

@@ -195,8 +195,8 @@ func TestLossWithoutSurvivors(t *testing.T) {
 	}
 }
 
-// What the server has only a part of is lost, too, whoever opens it then. Without the end of the log
-// it has all.
+// What the server has only a part of is lost, too, whoever opens it then. Without the end of the
+// log it has all.
 func TestPartOfALogWithoutSurvivors(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"log", "meta", "end", "image"} {
