@@ -57,7 +57,7 @@ func (is *reserving) reserve() {
 	s, rl := is.s, is.s.rl
 	is.option.Requests = is.single.asked[:0]
 	ctx := is.by.ctx
-	if ctx.Err() != nil { // of one that is not to wait, and has not to do with it
+	if ctx.Err() != nil && !is.by.request { // ReserveContext succeeds all the same
 		ctx = background
 	}
 	ok := s.judge(&is.option, &is.by, is.reqs, &is.d)
