@@ -74,11 +74,8 @@ func (l *Log) load(ctx context.Context) (image store.Image, err error) {
 	if int64(len(bytes)) != m.Size {
 		return image, errMissing
 	}
-	if err := l.checkEnd(ctx, image.At); err != nil {
-		return image, err
-	}
 	image.Bytes = bytes
-	return image, nil
+	return image, l.checkEnd(ctx, image.At)
 }
 
 // checkEnd returns errMissing if the log went on behind its image, and has no row any more. A log

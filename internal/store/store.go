@@ -95,7 +95,8 @@ type Log interface {
 	// Load returns the newest image. Its At.Log is the log that is there now, which is what Begin
 	// wants as old. A zero Image says that the store never had a log, as far as it knows.
 	// ErrLost, beside an image of At alone, says that it had one that cannot be read any more,
-	// and that nobody has begun another: what the store knew is unknown, not zero.
+	// and that nobody has begun another: what the store knew is unknown, not zero. If the image is
+	// there and all entries behind it are gone, it is returned beside ErrLost.
 	//
 	// The log may end before the image, if its end was lost. Read says so.
 	Load(ctx context.Context) (Image, error)
