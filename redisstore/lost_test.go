@@ -256,6 +256,37 @@ func TestPartOfALogWithASurvivor(t *testing.T) {
 	}
 }
 
+// What the image has outlasts the log: of a limit of a day no more is forgotten than was behind it.
+func TestImageWithoutALogWithoutSurvivors(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	m := machine{addr: server.Addr(), limiter: ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{model: {MaxRPD: 100}}}}
+	first := m.start(t)
+	useTen(first)
+	if err := first.Persist(); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("FLUSHALL") // the limiter begins it anew with an image of the ten
+	redistest.Eventually(t, "all keys are there again", func() bool { return len(keys(t, server.Client(), prefix)) >= keysOfPrefix })
+	first.RecordUsage(model, 1, 0)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	evict("log")(t, server, nil)
+	second := m.start(t)
+	if _, d := second.Reserve(model, 1, 0); d.Allowed || second.Stats(model).RPD != 10 {
+		t.Errorf("after the loss: %v %q, %d of 10 used in the day", d.Allowed, d.Code, second.Stats(model).RPD)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	evict("log")(t, server, nil)
+	m.limiter.FreshStart = true
+	if third := m.start(t); third.Stats(model).RPD != 0 {
+		t.Errorf("with FreshStart %d of 0 used in the day", third.Stats(model).RPD)
+	}
+}
+
 var tenAMinute = ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{model: {MaxRPM: 10}}}
 
 func useTen(rl *ratelimit.RateLimiter) {

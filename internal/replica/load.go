@@ -22,6 +22,9 @@ func (r *Replica) boot(ctx context.Context) error {
 		case err == nil, errors.Is(err, store.ErrLost) && time.Duration(tries)*probe >= patience:
 			r.doubts = err != nil && !r.options.FreshStart
 			s = fleet.New(engine.New(engine.DrawSeed(), r.options.Observer))
+			if was, failed := fleet.Read(image.Bytes, r.options.Observer); failed == nil && !r.options.FreshStart {
+				s = was // of a log of which the image alone is left
+			}
 			old := image.At.Log // of a log whose image cannot be read any more
 			image = store.Image{At: store.Position{Log: store.NewID()}, Bytes: s.AppendImage(nil)}
 			err = r.log.Begin(ctx, old, image)
