@@ -168,6 +168,7 @@ func TestClusterSlotMoves(t *testing.T) {
 	one, two := clusterLimiter(t, c, ratelimit.Config{}), clusterLimiter(t, c, ratelimit.Config{})
 	var a admitted
 	a.work(one, 2, 30)
+	log := c.Client().HGet(t.Context(), keyOf("meta"), "log").Val()
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for _, rl := range []*ratelimit.RateLimiter{one, two} {
@@ -196,6 +197,9 @@ func TestClusterSlotMoves(t *testing.T) {
 	close(stop)
 	all.Wait()
 	a.checkCluster(t, c, one, two)
+	if is := c.Client().HGet(t.Context(), keyOf("meta"), "log").Val(); is != log {
+		t.Errorf("log %q was taken for lost, and is %q now", log, is)
+	}
 	t.Logf("%+v, %d denied", a.sum(), a.denied.Load())
 }
 
