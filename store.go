@@ -115,7 +115,7 @@ func leaseOf(ttl time.Duration) time.Duration {
 
 // close ends the part of the limiter. Its slots and places in line are free then.
 func (s *shared) close() error {
-	ctx, cancel := context.WithTimeout(background, s.traits.Timeout)
+	ctx, cancel := context.WithTimeout(background, 2*s.traits.Timeout)
 	defer cancel()
 	return s.replica.Close(ctx)
 }

@@ -88,8 +88,8 @@ func (r *Replica) tellAway(why error) {
 // decideAlone decides an ask by the share of this process, if it can.
 func (r *Replica) decideAlone(a *ask) {
 	verb, is := a.command.(fleet.Verb)
-	if !is || a.fact != nil { // told anew, when the log is back
-		r.asks.drop(a)
+	if !is || a.fact != nil { // told anew, when the log is back; but nobody waits for a Bye
+		r.settleAsk(a, answer{alone: true})
 		return
 	}
 	switch c := verb.Command.(type) {

@@ -27,7 +27,8 @@ func (r *Replica) follow() {
 	for r.ctx.Err() == nil {
 		r.mu.Lock()
 		after, wait, gather := r.at, r.traits.Contact/3, r.idles()
-		if (r.status == cutOff || r.status == catching) && !r.isOut(r.life.home) || r.life.failures > 0 {
+		comes := (r.status == cutOff || r.status == catching) && !r.life.leaves
+		if comes && !r.isOut(r.life.home) || r.life.failures > 0 {
 			wait = 0
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, wait+r.timeout)

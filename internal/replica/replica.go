@@ -235,7 +235,7 @@ func (r *Replica) Close(ctx context.Context) error {
 		select {
 		case <-a.done:
 		case <-ctx.Done():
-		case <-time.After(r.timeout):
+		case <-time.After(2 * r.timeout): // for one append in vain, and another one
 		}
 	}
 	r.mu.Lock()
