@@ -17,17 +17,16 @@ type charge struct {
 	recorded bool // if the log has heard its command, nothing there would tell that from the fact
 }
 
-// charges are the calls that the log does not know. An outage may be long, so that nothing but the
-// limit of a day looks at all of them.
+// charges are the calls that the log does not know. An outage may be long: only limits of a day,
+// bursts and rates that were found look at all of an account.
 type charges struct {
-	all  []*charge // in their order; some of them may be known by now
 	of   map[account.ID]*charge
 	from map[string]*drawn
 }
 
 // drawn is what the process has charged to an account.
 type drawn struct {
-	charges []*charge // in their order
+	charges []*charge // in their order; some of them may be known by now
 	open    int       // of them, calls in flight
 	tokens  state.Count
 	money   money.Amount
@@ -48,7 +47,6 @@ func (l *charges) add(k *record, accounts []string, wall int64) *charge {
 		d.charges = append(d.charges, c)
 		c.from = append(c.from, d)
 	}
-	l.all = append(l.all, c)
 	l.of[k.fact.ID] = c
 	c.count(1)
 	return c
@@ -95,11 +93,7 @@ func (l *charges) told(k *record) {
 // forget forgets the calls that the log knows, which must be done before the process goes by its
 // share.
 func (l *charges) forget() {
-	if len(l.of) == len(l.all) {
-		return
-	}
 	isKnown := func(c *charge) bool { return l.of[c.fact.ID] != c }
-	l.all = slices.DeleteFunc(l.all, isKnown)
 	for name, d := range l.from {
 		if d.charges = slices.DeleteFunc(d.charges, isKnown); len(d.charges) == 0 {
 			delete(l.from, name)

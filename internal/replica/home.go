@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -164,16 +165,13 @@ func (r *Replica) wasAway() bool {
 // does not know.
 func (r *Replica) tellFacts() {
 	instant := r.clock.expected()
-	told := make(map[account.ID]bool)
 	if r.alone != nil {
-		r.alone.charges.forget()
-		charges := slices.SortedFunc(slices.Values(r.alone.charges.all), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
+		charges := slices.SortedFunc(maps.Values(r.alone.charges.of), func(a, b *charge) int { return compareFacts(a.fact, b.fact) })
 		for _, c := range charges {
 			if c.recorded && r.knows(r.process, c.fact.ID.N, c.fact.ID) {
 				r.alone.charges.told(c.record)
 				continue
 			}
-			told[c.fact.ID] = true
 			r.put(fleet.Verb{Command: c.tell(instant)}).fact = c.record
 		}
 	}
@@ -186,7 +184,7 @@ func (r *Replica) tellFacts() {
 	}
 	for _, id := range sortedIDs(r.mine) {
 		k := r.mine[id]
-		if told[id] || r.state.Engine.Call(id) != nil || k != nil && k.ending {
+		if r.alone.charge(id) != nil || r.state.Engine.Call(id) != nil || k != nil && k.ending {
 			continue
 		}
 		if k == nil || k.holdUntil != 0 && k.holdUntil <= instant {

@@ -45,15 +45,15 @@ func TestLongOutage(t *testing.T) {
 			r.Do(b.Context(), engine.Settle{ID: id, How: account.Committed, Used: state.Count{Input: 1}})
 		}
 		r.mu.Lock()
-		if r.status != cutOff || len(r.asks.of) > 5 || len(r.asks.queue) > 5 || len(r.alone.charges.all) != rounds {
-			t.Errorf("status %d, %d commands are to be told, %d of them in the queue; %d charges", r.status, len(r.asks.of), len(r.asks.queue), len(r.alone.charges.all))
+		if r.status != cutOff || len(r.asks.of) > 5 || len(r.asks.queue) > 5 || len(r.alone.charges.of) != rounds {
+			t.Errorf("status %d, %d commands are to be told, %d of them in the queue; %d charges", r.status, len(r.asks.of), len(r.asks.queue), len(r.alone.charges.of))
 		}
 		r.mu.Unlock()
 		time.Sleep(25 * time.Second)
 		b.wantRequests(rounds, r, other)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if n := len(r.alone.charges.all) + len(r.alone.charges.of) + len(r.alone.charges.from); n != 0 || len(r.asks.of) != 0 {
+		if n := len(r.alone.charges.of) + len(r.alone.charges.from); n != 0 || len(r.asks.of) != 0 {
 			t.Errorf("left are %d of the charges, and %d commands", n, len(r.asks.of))
 		}
 	})
